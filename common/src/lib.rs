@@ -1,0 +1,32 @@
+//! What both sides share, without `std`: the values in the tables that kernel programs and the proxy map into memory,
+//! the keys of the hash tables, and the reasons kernel programs count.
+//!
+//! Every value is made of plain integers with explicit padding. Its size is asserted at compile time; changing one
+//! means a new [`LAYOUT_VERSION`].
+
+#![no_std]
+
+#[cfg(feature = "user")]
+extern crate std;
+
+mod flow;
+mod reason;
+mod rows;
+#[cfg(feature = "user")]
+mod table;
+
+pub use flow::{Address, EndpointId, EndpointIdValue, Flow, FlowKey};
+pub use reason::Reason;
+pub use rows::{EndpointLoad, EndpointState, EndpointWire, FlowSample, Meta};
+#[cfg(feature = "user")]
+pub use rows::{
+    EndpointLoadCells, EndpointStateCells, EndpointWireCells, FlowSampleCells, MetaCells,
+};
+#[cfg(feature = "user")]
+pub use table::{Cells, Table};
+
+/// First word of `META`: the ASCII bytes `weirmeta`.
+pub const MAGIC: u64 = u64::from_be_bytes(*b"weirmeta");
+
+/// Raised whenever the meaning or the place of one field of one table changes.
+pub const LAYOUT_VERSION: u64 = 1;

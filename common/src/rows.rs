@@ -1,0 +1,147 @@
+//! The values of the array tables. Each is written once here and exists twice: as plain integers, which is how kernel
+//! programs see it, and as [`Cells`](crate::Cells) of atomics of the same layout, which is how the proxy sees the
+//! mapped memory.
+
+/// Declares one table value and its twin of atomics.
+macro_rules! row {
+    (
+        $(#[$meta:meta])*
+        $name:ident, $cells:ident, $align:literal, $size:literal, pad $pad:literal {
+            $($(#[$field_meta:meta])* $field:ident,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[repr(C, align($align))]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: u64,)*
+            padding: [u64; $pad],
+        }
+
+        const _: () = assert!(size_of::<$name>() == $size);
+
+        #[cfg(feature = "user")]
+        #[doc = concat!("[`", stringify!($name), "`] as user space sees it: shared memory, one atomic a field.")]
+        #[repr(C, align($align))]
+        #[derive(Debug, Default)]
+        pub struct $cells {
+            $($(#[$field_meta])* pub $field: core::sync::atomic::AtomicU64,)*
+            padding: [core::sync::atomic::AtomicU64; $pad],
+        }
+
+        #[cfg(feature = "user")]
+        const _: () = assert!(size_of::<$cells>() == $size);
+
+        // SAFETY: the type is `repr(C)` and made of `AtomicU64` alone, and the assertions above leave no room for
+        // implicit padding, so every bit pattern is valid and all access is atomic.
+        #[cfg(feature = "user")]
+        unsafe impl crate::Cells for $cells {}
+    };
+}
+
+row! {
+    /// `META[0]`: who owns the tables and how large they are.
+    Meta, MetaCells, 64, 128, pad 8 {
+        /// [`MAGIC`](crate::MAGIC), written last: a reader that finds it finds the rest.
+        magic,
+        /// [`LAYOUT_VERSION`](crate::LAYOUT_VERSION) of the writer.
+        layout_version,
+        /// Endpoints the tables hold; the stride of per-CPU and per-worker tables.
+        capacity,
+        /// CPUs the per-CPU tables have room for.
+        cpus,
+        /// Workers `ENDPOINT_LOAD` has room for.
+        workers,
+        /// Raised whenever an endpoint's index is given to another endpoint.
+        generation,
+        /// Coarse monotonic nanoseconds of the owner's last sign of life.
+        heartbeat_ns,
+        /// Raised whenever the set of ejected endpoints changes, so that workers refresh what they remember of it.
+        ejection_epoch,
+    }
+}
+
+row! {
+    /// `ENDPOINT_WIRE[cpu * capacity + endpoint]`: what kernel programs counted. Counters only ever rise; a reader sums
+    /// over CPUs.
+    EndpointWire, EndpointWireCells, 64, 128, pad 4 {
+        /// Exchanges whose first request byte left.
+        started,
+        /// Exchanges whose first response byte came.
+        finished,
+        /// Nanoseconds from the last request byte out to the first response byte in, summed.
+        first_byte_ns_sum,
+        /// Samples in `first_byte_ns_sum`.
+        first_byte_count,
+        /// Nanoseconds from SYN to SYN-ACK, summed.
+        connect_ns_sum,
+        /// Samples in `connect_ns_sum`.
+        connect_count,
+        /// Connections whose handshake was seen.
+        opened,
+        /// Connections whose end was seen.
+        closed,
+        /// Segments of payload sent again.
+        retransmits,
+        /// Resets received.
+        resets,
+        /// Payload bytes sent, retransmits left out.
+        bytes_out,
+        /// Payload bytes received.
+        bytes_in,
+    }
+}
+
+row! {
+    /// `ENDPOINT_STATE[endpoint]`: what the balancer remembers of an endpoint, shared by all workers.
+    EndpointState, EndpointStateCells, 64, 128, pad 5 {
+        /// Whose state this is: raised when the index is given to another endpoint. Late news carries it.
+        generation,
+        /// `f64` bits of the health EWMA, 0.0 to 1.0.
+        health,
+        /// `f64` bits of the latency EWMA in seconds; meaningless while `latency_samples` is 0.
+        latency,
+        /// Latency samples taken, by either clock.
+        latency_samples,
+        /// Of those, the samples measured by the kernel.
+        kernel_samples,
+        /// 1 if the latest sample was the kernel's, 2 if it was a worker's, 0 before the first.
+        latency_source,
+        /// Failures since the last success.
+        consecutive_failures,
+        /// Ejections since the last success: the next one lasts longer.
+        times_ejected,
+        /// Monotonic nanoseconds until which the endpoint is ejected; 0 when it is not.
+        ejected_until_ns,
+        /// Ejections ever.
+        ejections_total,
+        /// Nanoseconds the workers' own latency exceeded the kernel's by, summed: the proxy's own delay.
+        self_delay_ns_sum,
+    }
+}
+
+row! {
+    /// `ENDPOINT_LOAD[worker * capacity + endpoint]`: one writer a row, so plain stores are enough.
+    EndpointLoad, EndpointLoadCells, 64, 64, pad 3 {
+        /// Leases handed out and not finished.
+        pending,
+        /// Leases ever handed out.
+        picked,
+        /// Leases finished as a success.
+        succeeded,
+        /// Leases finished as a failure.
+        failed,
+        /// Leases finished without a verdict on the endpoint.
+        neutral,
+    }
+}
+
+row! {
+    /// `FLOW_SAMPLE[slot]`: the latest first-byte sample of one upstream connection.
+    FlowSample, FlowSampleCells, 16, 16, pad 0 {
+        /// Nanoseconds from the last request byte out to the first response byte in.
+        first_byte_ns,
+        /// Which sample of this flow it is, from 1; written after `first_byte_ns`.
+        exchange,
+    }
+}

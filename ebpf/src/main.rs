@@ -1,0 +1,7 @@
+//! Weir's kernel programs.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {
+    eprintln!("the kernel programs are built for the bpf target: run `cargo xtask build`");
+}

@@ -1,0 +1,1 @@
+//! Picks an endpoint: score, EWMA, power of two choices, ejection, leases.

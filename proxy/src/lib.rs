@@ -1,0 +1,7 @@
+//! Weir's proxy. Everything outside [`runtime`] is sans-IO: bytes, time and randomness are arguments, effects are
+//! returned as actions. `docs/architecture.md` draws the map.
+
+pub mod balance;
+pub mod http;
+pub mod moment;
+pub mod seam;
