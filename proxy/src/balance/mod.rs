@@ -1,1 +1,3 @@
 //! Picks an endpoint: score, EWMA, power of two choices, ejection, leases.
+
+pub mod shared;

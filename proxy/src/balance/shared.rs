@@ -1,0 +1,60 @@
+//! The tables every worker of a host shares. Where they lie - in BPF maps or in plain memory - is decided once, at
+//! start, and nothing here can tell the difference.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_common::{
+    EndpointLoadCells, EndpointStateCells, EndpointWireCells, FlowSampleCells, LAYOUT_VERSION,
+    MAGIC, MetaCells, Table,
+};
+
+/// How many rows each table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Endpoints.
+    pub capacity: usize,
+    pub workers: usize,
+    pub cpus: usize,
+    /// Upstream connections that can be measured at one time.
+    pub flows: usize,
+}
+
+/// Handles to the shared tables; cloning shares the memory.
+#[derive(Clone)]
+pub struct SharedTables {
+    pub sizes: Sizes,
+    pub meta: Table<MetaCells>,
+    pub state: Table<EndpointStateCells>,
+    /// Row `worker * capacity + endpoint`.
+    pub load: Table<EndpointLoadCells>,
+    /// Row `cpu * capacity + endpoint`.
+    pub wire: Table<EndpointWireCells>,
+    pub samples: Table<FlowSampleCells>,
+}
+
+impl SharedTables {
+    /// Tables in plain memory: what serves when there is no BPF.
+    pub fn anonymous(sizes: Sizes) -> Self {
+        let tables = Self {
+            sizes,
+            meta: Table::anonymous(1),
+            state: Table::anonymous(sizes.capacity),
+            load: Table::anonymous(sizes.workers * sizes.capacity),
+            wire: Table::anonymous(sizes.cpus * sizes.capacity),
+            samples: Table::anonymous(sizes.flows),
+        };
+        tables.announce();
+        tables
+    }
+
+    /// Writes `META`, the magic last.
+    pub fn announce(&self) {
+        let meta = &self.meta[0];
+        meta.layout_version.store(LAYOUT_VERSION, Relaxed);
+        meta.capacity.store(self.sizes.capacity as u64, Relaxed);
+        meta.cpus.store(self.sizes.cpus as u64, Relaxed);
+        meta.workers.store(self.sizes.workers as u64, Relaxed);
+        meta.magic
+            .store(MAGIC, std::sync::atomic::Ordering::Release);
+    }
+}
