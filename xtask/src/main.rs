@@ -1,1 +1,58 @@
-fn main() {}
+//! The verbs of this repository, `cargo xtask <verb>`: one file a verb. They call cargo and the programs it built, and
+//! import nothing of the workspace, so that they work while everything else is broken.
+
+mod bench;
+mod build;
+mod ci;
+mod command;
+mod packages;
+mod privilege;
+mod run;
+mod setup;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Sets up, builds, runs, measures and checks Weir.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Install what building and testing need, and say what and why.
+    Setup,
+    /// Build the kernel programs and the release binary: target/release/weir.
+    Build,
+    /// Show Weir at work in network namespaces, or run the real binary: cargo xtask run -- run --listen ...
+    Run(run::Arguments),
+    /// Run every test: unit, property, and end to end in network namespaces.
+    Test(test::Arguments),
+    /// Measure Weir beside nginx, HAProxy and a plain relay.
+    Bench(bench::Arguments),
+    /// All that a change must pass: formatting, lints, tree, tests.
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().verb {
+        Verb::Setup => setup::setup(),
+        Verb::Build => build::build(),
+        Verb::Run(arguments) => run::run(arguments),
+        Verb::Test(arguments) => test::test(arguments),
+        Verb::Bench(arguments) => bench::bench(arguments),
+        Verb::Ci => ci::ci(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

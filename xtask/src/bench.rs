@@ -1,0 +1,50 @@
+//! `bench`: builds the contenders of ours, installs the others, and hands over to the rig in the tests crate.
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::build::{build, release};
+use crate::command::{run, target};
+use crate::packages::{PEERS, install};
+use crate::privilege::as_root;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Subcommand)]
+enum Subject {
+    /// CPU per request, rate, latency and memory of HTTP/1.1 proxies, side by side. `-- --help` lists the rig's options.
+    Http {
+        #[arg(last = true, value_name = "RIG ARGUMENTS")]
+        rig: Vec<String>,
+        /// Fewer and shorter rounds: good enough to see a large difference.
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
+pub fn bench(arguments: Arguments) -> Result<()> {
+    let Subject::Http { rig, quick } = arguments.subject;
+    install(PEERS)?;
+    build()?;
+    release(&["--package", "weir", "--example", "relay"])?;
+    let built = release(&["--package", "weir-tests", "--bin", "bench"])?;
+    let mut bench = as_root(built.join("bench"), "attaching kernel programs to loopback")?;
+    bench
+        .arg("http")
+        .args([
+            "--weir".into(),
+            built.join("weir"),
+            "--relay".into(),
+            built.join("examples/relay"),
+        ])
+        .arg("--out")
+        .arg(target().join("bench"));
+    if quick {
+        bench.arg("--quick");
+    }
+    run(bench.args(rig))
+}

@@ -1,0 +1,13 @@
+//! `setup`: everything the other verbs would install on the way, at once.
+
+use anyhow::Result;
+
+use crate::packages::{DEMO, PEERS, TESTS, install};
+
+pub fn setup() -> Result<()> {
+    install(DEMO)?;
+    install(TESTS)?;
+    install(PEERS)?;
+    eprintln!("set up: all verbs have what they need");
+    Ok(())
+}
