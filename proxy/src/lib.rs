@@ -4,4 +4,6 @@
 pub mod balance;
 pub mod http;
 pub mod moment;
+pub mod runtime;
 pub mod seam;
+pub mod timer;

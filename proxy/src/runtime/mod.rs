@@ -1,0 +1,3 @@
+//! The only folder that touches the world: descriptors, the kernel, threads and clocks.
+
+pub mod ring;

@@ -1,0 +1,431 @@
+//! All connections of one worker and its listeners: verbs in, completions out.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::net::SocketAddr;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use io_uring::{opcode, types};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::buffers::{BufferPool, Slice};
+use super::connection::{Connection, Spare};
+use super::key::{GENERATION_MASK, OpKey, OpKind};
+use super::listener::{Listener, peer_of};
+use super::probe::RingError;
+use super::submission::{RawCompletion, Submission};
+use super::wake::Waker;
+use crate::seam::{ConnId, End};
+
+/// What became of an operation.
+pub enum Completion {
+    Accepted {
+        listener: usize,
+        socket: OwnedFd,
+        peer: SocketAddr,
+    },
+    /// No descriptor or no memory for a new connection: accepting goes on with [`Connections::resume_accepting`].
+    AcceptFailed {
+        listener: usize,
+        error: io::Error,
+    },
+    Connected {
+        conn: ConnId,
+    },
+    ConnectFailed {
+        conn: ConnId,
+    },
+    Received {
+        conn: ConnId,
+        bytes: Slice,
+    },
+    ReceiveEnded {
+        conn: ConnId,
+        end: End,
+    },
+    Sent {
+        conn: ConnId,
+        bytes: usize,
+    },
+    SendFailed {
+        conn: ConnId,
+    },
+    Closed {
+        conn: ConnId,
+    },
+    Woken,
+}
+
+/// Resources in use: back at their start values when no connection is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    pub connections: usize,
+    pub buffers_held: usize,
+    /// Receives that found no buffer, ever.
+    pub buffers_exhausted: u64,
+}
+
+/// The ring of one worker. Created on the worker's own thread.
+pub struct Connections {
+    slots: Vec<Option<Connection>>,
+    open: usize,
+    dirty: Vec<u32>,
+    starved: Vec<u32>,
+    listeners: Vec<Listener>,
+    completions: VecDeque<RawCompletion>,
+    scratch: Vec<RawCompletion>,
+    spare: Spare,
+    buffers_exhausted: u64,
+    waker: Waker,
+    woken: Box<[u8; 8]>,
+    /// Dropped before the buffers it knows of; not at all while operations are in flight.
+    ring: ManuallyDrop<Submission>,
+    buffers: BufferPool,
+}
+
+impl Connections {
+    pub fn new(waker: Waker) -> Result<Self, RingError> {
+        let ring = Submission::new()?;
+        let buffers = BufferPool::register(&ring.uring).map_err(RingError::Setup)?;
+        let mut connections = Self {
+            slots: Vec::new(),
+            open: 0,
+            dirty: Vec::new(),
+            starved: Vec::new(),
+            listeners: Vec::new(),
+            completions: VecDeque::new(),
+            scratch: Vec::new(),
+            spare: Spare::default(),
+            buffers_exhausted: 0,
+            waker,
+            woken: Box::new([0; 8]),
+            ring: ManuallyDrop::new(ring),
+            buffers,
+        };
+        connections.listen_for_wake();
+        Ok(connections)
+    }
+
+    /// Accepts from `listener` from now on; its place among the listeners is the number completions carry.
+    pub fn listen(&mut self, listener: Listener) {
+        self.listeners.push(listener);
+        self.resume_accepting(self.listeners.len() - 1);
+    }
+
+    pub fn resume_accepting(&mut self, listener: usize) {
+        let Some(fd) = self.listeners.get(listener).map(Listener::fd) else {
+            return;
+        };
+        let entry = opcode::AcceptMulti::new(types::Fd(fd))
+            .flags(libc::SOCK_CLOEXEC)
+            .build();
+        // SAFETY: an accept that asks for no address points to no memory.
+        unsafe {
+            self.ring
+                .push(entry, OpKey::new(OpKind::Accept, listener as u32, 0))
+        };
+    }
+
+    /// Closes the listeners. Connections the kernel had queued on them are refused.
+    pub fn stop_accepting(&mut self) {
+        for (index, listener) in self.listeners.drain(..).enumerate() {
+            self.ring.cancel_all(
+                types::Fd(listener.fd()),
+                OpKey::new(OpKind::Cancel, index as u32, 0),
+            );
+            // The cancel names the descriptor, so it must be submitted before the descriptor goes away.
+            let _ = self.ring.enter(Some(Duration::ZERO));
+        }
+    }
+
+    pub fn adopt(&mut self, conn: ConnId, socket: OwnedFd) {
+        self.put(Connection::accepted(conn, socket));
+    }
+
+    /// Starts to connect. An error means that no socket could be made; nothing will complete then.
+    pub fn connect(&mut self, conn: ConnId, to: SocketAddr) -> io::Result<()> {
+        let socket = Socket::new(
+            Domain::for_address(to),
+            Type::STREAM.cloexec(),
+            Some(Protocol::TCP),
+        )?;
+        socket.set_tcp_nodelay(true)?;
+        let connection = Connection::connecting(conn, socket.into(), to, &mut self.ring);
+        self.put(connection);
+        Ok(())
+    }
+
+    pub fn local_address(&self, conn: ConnId) -> Option<SocketAddr> {
+        let socket = self.slot(conn)?.socket()?;
+        SockRef::from(socket).local_addr().ok()?.as_socket()
+    }
+
+    pub fn queue_copy(&mut self, conn: ConnId, bytes: &[u8]) {
+        let Some(connection) = open(&mut self.slots, conn) else {
+            return;
+        };
+        connection.queue_copy(bytes, &mut self.spare);
+        mark(connection, &mut self.dirty);
+    }
+
+    pub fn queue_received(&mut self, conn: ConnId, bytes: Slice) {
+        let Some(connection) = open(&mut self.slots, conn) else {
+            return;
+        };
+        connection.queue_received(bytes, self.buffers.is_scarce(), &mut self.spare);
+        mark(connection, &mut self.dirty);
+    }
+
+    pub fn pause(&mut self, conn: ConnId) {
+        self.change(conn, |connection| connection.want_receive(false));
+    }
+
+    pub fn resume(&mut self, conn: ConnId) {
+        self.change(conn, |connection| connection.want_receive(true));
+    }
+
+    pub fn shutdown(&mut self, conn: ConnId) {
+        self.change(conn, Connection::shutdown);
+    }
+
+    pub fn close(&mut self, conn: ConnId) {
+        self.change(conn, Connection::close);
+    }
+
+    pub fn abort(&mut self, conn: ConnId) {
+        self.change(conn, Connection::abort);
+    }
+
+    pub fn gauges(&self) -> Gauges {
+        Gauges {
+            connections: self.open,
+            buffers_held: usize::from(self.buffers.held()),
+            buffers_exhausted: self.buffers_exhausted,
+        }
+    }
+
+    /// Submits everything wanted and waits for completions, at most `timeout`.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.starved_try_again();
+        self.settle_dirty();
+        self.ring.enter(timeout)?;
+        self.scratch.clear();
+        self.ring.take_completions(&mut self.scratch);
+        self.completions.extend(self.scratch.iter().copied());
+        Ok(())
+    }
+
+    /// The next completion of this turn.
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        while let Some(raw) = self.completions.pop_front() {
+            if let Some(completion) = self.interpret(raw) {
+                return Some(completion);
+            }
+        }
+        None
+    }
+
+    fn interpret(&mut self, raw: RawCompletion) -> Option<Completion> {
+        match raw.key.kind {
+            OpKind::Accept => self.on_accept(raw),
+            OpKind::Receive => self.on_receive(raw),
+            OpKind::Send => self.on_send(raw),
+            OpKind::Connect => self.on_connect(raw),
+            OpKind::Close => self.on_close(raw),
+            OpKind::Cancel => None,
+            OpKind::Wake => {
+                self.listen_for_wake();
+                Some(Completion::Woken)
+            }
+        }
+    }
+
+    fn on_accept(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let listener = raw.key.index as usize;
+        if raw.result < 0 {
+            // A cancelled accept belongs to a listener that is gone.
+            let is_over = raw.result == -libc::ECANCELED || listener >= self.listeners.len();
+            let error = io::Error::from_raw_os_error(-raw.result);
+            return (!is_over).then_some(Completion::AcceptFailed { listener, error });
+        }
+        // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
+        let socket = unsafe { OwnedFd::from_raw_fd(raw.result) };
+        if !raw.goes_on() {
+            self.resume_accepting(listener);
+        }
+        let peer = peer_of(&socket);
+        Some(Completion::Accepted {
+            listener,
+            socket,
+            peer,
+        })
+    }
+
+    fn on_receive(&mut self, raw: RawCompletion) -> Option<Completion> {
+        // The buffer is taken first: whatever became of its connection, it must find its way back.
+        let bytes = raw
+            .buffer()
+            .and_then(|(id, more)| self.buffers.received(id, raw.result.max(0) as u32, more));
+        let connection = named(&mut self.slots, raw.key)?;
+        let conn = connection.id();
+        let completion = match (raw.result, bytes) {
+            (1.., Some(bytes)) => {
+                connection.on_receive(raw.goes_on());
+                Some(Completion::Received { conn, bytes })
+            }
+            (result, _) if result == -libc::ENOBUFS => {
+                connection.on_receive(false);
+                self.buffers_exhausted += 1;
+                None
+            }
+            (result, _) if result == -libc::ECANCELED || result == -libc::EAGAIN => {
+                connection.on_receive(false);
+                None
+            }
+            (result, _) => {
+                connection.on_receive_over();
+                let end = if result == 0 {
+                    End::Finished
+                } else {
+                    End::Broken
+                };
+                Some(Completion::ReceiveEnded { conn, end })
+            }
+        };
+        if !raw.goes_on() {
+            mark(connection, &mut self.dirty);
+        }
+        completion
+    }
+
+    fn on_send(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let connection = named(&mut self.slots, raw.key)?;
+        let conn = connection.id();
+        let sent = usize::try_from(raw.result).ok();
+        connection.on_send(sent, &mut self.spare);
+        mark(connection, &mut self.dirty);
+        Some(match sent {
+            Some(bytes) => Completion::Sent { conn, bytes },
+            None => Completion::SendFailed { conn },
+        })
+    }
+
+    fn on_connect(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let connection = named(&mut self.slots, raw.key)?;
+        let conn = connection.id();
+        mark(connection, &mut self.dirty);
+        if raw.result < 0 {
+            connection.on_connect_failed();
+            return Some(Completion::ConnectFailed { conn });
+        }
+        connection.on_connected();
+        Some(Completion::Connected { conn })
+    }
+
+    fn on_close(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let conn = named(&mut self.slots, raw.key)?.id();
+        self.slots[conn.index as usize] = None;
+        self.open -= 1;
+        Some(Completion::Closed { conn })
+    }
+
+    fn settle_dirty(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for index in dirty.drain(..) {
+            let Some(Some(connection)) = self.slots.get_mut(index as usize) else {
+                continue;
+            };
+            connection.is_dirty = false;
+            connection.settle(&mut self.ring, &self.buffers, &mut self.spare);
+            if connection.is_starved() {
+                self.starved.push(index);
+            }
+        }
+        // Settling marks nothing, so the emptied list and its memory serve the next turn.
+        self.dirty = dirty;
+    }
+
+    fn starved_try_again(&mut self) {
+        if self.buffers.is_exhausted() {
+            return;
+        }
+        for index in self.starved.drain(..) {
+            if let Some(Some(connection)) = self.slots.get_mut(index as usize) {
+                mark(connection, &mut self.dirty);
+            }
+        }
+    }
+
+    fn listen_for_wake(&mut self) {
+        let entry =
+            opcode::Read::new(types::Fd(self.waker.fd()), self.woken.as_mut_ptr(), 8).build();
+        // SAFETY: the eight bytes are boxed and live as long as the ring.
+        unsafe { self.ring.push(entry, OpKey::new(OpKind::Wake, 0, 0)) };
+    }
+
+    fn put(&mut self, connection: Connection) {
+        let index = connection.id().index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
+        }
+        debug_assert!(
+            self.slots[index].is_none(),
+            "an index is used again only after it was closed"
+        );
+        let connection = self.slots[index].insert(connection);
+        mark(connection, &mut self.dirty);
+        self.open += 1;
+    }
+
+    fn change(&mut self, conn: ConnId, change: impl FnOnce(&mut Connection)) {
+        if let Some(connection) = open(&mut self.slots, conn) {
+            change(connection);
+            mark(connection, &mut self.dirty);
+        }
+    }
+
+    fn slot(&self, conn: ConnId) -> Option<&Connection> {
+        self.slots
+            .get(conn.index as usize)?
+            .as_ref()
+            .filter(|connection| connection.id() == conn)
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        // The read that waits for a wake may outlive the ring's descriptor by a moment.
+        std::mem::forget(std::mem::take(&mut self.woken));
+        if self.open == 0 {
+            // SAFETY: dropped once, here, and not used again; no operation on a connection is in flight.
+            unsafe { ManuallyDrop::drop(&mut self.ring) };
+        } else {
+            // Operations still refer to queues and buffers, and closing the ring would not wait for them: the memory
+            // stays until the process ends, which is what happens next.
+            std::mem::forget(self.buffers.clone());
+            std::mem::forget(std::mem::take(&mut self.slots));
+        }
+    }
+}
+
+fn open(slots: &mut [Option<Connection>], conn: ConnId) -> Option<&mut Connection> {
+    slots
+        .get_mut(conn.index as usize)?
+        .as_mut()
+        .filter(|connection| connection.id() == conn)
+}
+
+/// The connection an operation was submitted for, unless it is gone.
+fn named(slots: &mut [Option<Connection>], key: OpKey) -> Option<&mut Connection> {
+    let connection = slots.get_mut(key.index as usize)?.as_mut()?;
+    (connection.id().generation & GENERATION_MASK == key.generation).then_some(connection)
+}
+
+fn mark(connection: &mut Connection, dirty: &mut Vec<u32>) {
+    if !connection.is_dirty {
+        connection.is_dirty = true;
+        dirty.push(connection.id().index);
+    }
+}

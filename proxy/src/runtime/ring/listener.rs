@@ -1,0 +1,73 @@
+//! A listening socket of one worker. Every worker binds the same address with SO_REUSEPORT and the kernel spreads new
+//! connections over them.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+const BACKLOG: i32 = 4096;
+
+pub struct Listener {
+    socket: Socket,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Binds and listens.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::STREAM.cloexec(),
+            Some(Protocol::TCP),
+        )?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        // Accepted sockets inherit it.
+        socket.set_tcp_nodelay(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        let address = socket.local_addr()?.as_socket().unwrap_or(address);
+        Ok(Self { socket, address })
+    }
+
+    /// Fails if anyone listens on `address` already - which SO_REUSEPORT would hide from [`Listener::bind`].
+    pub fn check_free(address: SocketAddr) -> io::Result<()> {
+        if address.port() == 0 {
+            return Ok(());
+        }
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::STREAM.cloexec(),
+            Some(Protocol::TCP),
+        )?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(1)
+    }
+
+    /// Where it listens; the port is the real one when 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Address of the other end, or the unspecified one if it is gone already.
+pub(super) fn peer_of(socket: &impl std::os::fd::AsFd) -> SocketAddr {
+    let peer = SockRef::from(socket)
+        .peer_addr()
+        .ok()
+        .and_then(|peer| peer.as_socket());
+    peer.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
+}

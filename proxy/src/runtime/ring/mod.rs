@@ -1,0 +1,19 @@
+//! io_uring as typed operations. A worker has one [`Connections`]: it submits what its connections want, at most one
+//! receive and one send in flight each, and turns completions into [`Completion`]s. All memory the kernel may touch is
+//! owned here until the last completion of its operation.
+
+mod buffers;
+mod connection;
+mod connections;
+mod key;
+mod listener;
+mod probe;
+mod send_queue;
+mod submission;
+mod wake;
+
+pub use buffers::Slice;
+pub use connections::{Completion, Connections, Gauges};
+pub use listener::Listener;
+pub use probe::{RingError, limits};
+pub use wake::Waker;

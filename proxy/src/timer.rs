@@ -1,0 +1,133 @@
+//! Deadlines of many connections in one queue. Moving a deadline later, which is what nearly every request does, only
+//! changes a field: the queue keeps the earlier entry and looks again when that comes due. So a busy connection costs
+//! one queue operation per timeout, not per request.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::moment::Moment;
+
+/// The deadline of one connection, kept with the connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deadline {
+    due: Option<Moment>,
+    /// The earliest entry in the queue that is this deadline's.
+    queued: Option<Moment>,
+}
+
+impl Deadline {
+    pub fn clear(&mut self) {
+        self.due = None;
+    }
+}
+
+/// Orders deadlines; `K` names their owners.
+#[derive(Debug)]
+pub struct Deadlines<K: Ord> {
+    queue: BinaryHeap<Reverse<(Moment, K)>>,
+}
+
+impl<K: Ord + Copy> Default for Deadlines<K> {
+    fn default() -> Self {
+        Self {
+            queue: BinaryHeap::new(),
+        }
+    }
+}
+
+impl<K: Ord + Copy> Deadlines<K> {
+    pub fn set(&mut self, deadline: &mut Deadline, owner: K, due: Moment) {
+        deadline.due = Some(due);
+        if deadline.queued.is_none_or(|queued| due < queued) {
+            deadline.queued = Some(due);
+            self.queue.push(Reverse((due, owner)));
+        }
+    }
+
+    /// When to look next. Nothing need be due then.
+    pub fn next(&self) -> Option<Moment> {
+        self.queue.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Takes the owner of the next entry that has come, and the entry's moment, for [`Deadlines::is_due`].
+    pub fn pop(&mut self, now: Moment) -> Option<(K, Moment)> {
+        self.queue.peek().filter(|Reverse((due, _))| *due <= now)?;
+        self.queue.pop().map(|Reverse((due, owner))| (owner, due))
+    }
+
+    /// Whether the owner of a popped entry has its deadline now. If it was moved, it is queued again.
+    pub fn is_due(
+        &mut self,
+        deadline: &mut Deadline,
+        owner: K,
+        entry: Moment,
+        now: Moment,
+    ) -> bool {
+        if deadline.queued != Some(entry) {
+            return false;
+        }
+        deadline.queued = None;
+        match deadline.due {
+            Some(due) if due <= now => {
+                deadline.due = None;
+                true
+            }
+            Some(due) => {
+                self.set(deadline, owner, due);
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(nanos: u64) -> Moment {
+        Moment::from_nanos(nanos)
+    }
+
+    fn due_owners(queue: &mut Deadlines<u8>, deadline: &mut Deadline, now: u64) -> Vec<u8> {
+        let mut due = Vec::new();
+        while let Some((owner, entry)) = queue.pop(at(now)) {
+            if queue.is_due(deadline, owner, entry, at(now)) {
+                due.push(owner);
+            }
+        }
+        due
+    }
+
+    #[test]
+    fn a_deadline_moved_later_comes_once_and_late() {
+        let (mut queue, mut deadline) = (Deadlines::default(), Deadline::default());
+        for due in 10..20 {
+            queue.set(&mut deadline, 1, at(due));
+        }
+        assert_eq!(queue.queue.len(), 1);
+        assert_eq!(due_owners(&mut queue, &mut deadline, 18), []);
+        assert_eq!(queue.next(), Some(at(19)));
+        assert_eq!(due_owners(&mut queue, &mut deadline, 19), [1]);
+        assert_eq!(due_owners(&mut queue, &mut deadline, 1000), []);
+    }
+
+    #[test]
+    fn a_deadline_moved_earlier_comes_once_and_early() {
+        let (mut queue, mut deadline) = (Deadlines::default(), Deadline::default());
+        queue.set(&mut deadline, 1, at(100));
+        queue.set(&mut deadline, 1, at(10));
+        assert_eq!(due_owners(&mut queue, &mut deadline, 10), [1]);
+        assert_eq!(due_owners(&mut queue, &mut deadline, 100), []);
+    }
+
+    #[test]
+    fn a_cleared_deadline_does_not_come() {
+        let (mut queue, mut deadline) = (Deadlines::default(), Deadline::default());
+        queue.set(&mut deadline, 1, at(10));
+        deadline.clear();
+        assert_eq!(due_owners(&mut queue, &mut deadline, 50), []);
+        queue.set(&mut deadline, 1, at(60));
+        assert_eq!(due_owners(&mut queue, &mut deadline, 60), [1]);
+    }
+}
