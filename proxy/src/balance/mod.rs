@@ -1,3 +1,37 @@
-//! Picks an endpoint: score, EWMA, power of two choices, ejection, leases.
+//! Picks an endpoint for every attempt, and learns from how the attempt ended.
+//!
+//! ```text
+//! score = health / (1 + latency * (1 + 0.1 * pending))      higher wins
+//!
+//! pick ──► Lease (pending +1) ──► one attempt ──► finish(Outcome) (pending -1, health, latency, ejection)
+//! ```
+//!
+//! What is remembered of an endpoint lies in tables all workers share; each worker has a [`Balancer`] over them. A pick
+//! takes no lock, allocates nothing, reads no clock and costs the same for any number of endpoints.
 
+mod active;
+mod alias;
+mod backend;
+mod balancer;
+mod endpoint;
+mod ewma;
+mod figures;
+mod lease;
+mod load;
+mod outcome;
+mod outlier;
+mod p2c;
+mod rows;
+mod score;
 pub mod shared;
+mod state;
+
+pub use backend::{Backend, BackendId, BackendKind};
+pub use balancer::{Balancer, NoEndpoint};
+pub use endpoint::{Bucket, Endpoint, Weight};
+pub use figures::{Figures, LeaseCounts, Timed, WireFigures};
+pub use lease::{Lease, Method};
+pub use outcome::{LatencySample, LatencySource, Outcome};
+pub use outlier::{Ejection, Eviction, HealthPolicy, Percent};
+pub use rows::{EndpointRow, EndpointRows, TablesFull};
+pub use score::{Reading, Score};

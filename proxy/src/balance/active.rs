@@ -1,0 +1,144 @@
+//! Who of a backend may be picked right now, as one worker remembers it. Looking through all endpoints happens here,
+//! and only when somebody was ejected or readmitted; a pick draws from what was found.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use rand::Rng;
+
+use super::alias::AliasTable;
+use super::backend::{Backend, BackendId};
+use super::endpoint::{Endpoint, Weight};
+use super::lease::Method;
+use super::p2c::below;
+use super::shared::SharedTables;
+use super::state::EndpointState;
+use crate::moment::Moment;
+
+/// The candidates for a pick.
+#[derive(Debug, Default)]
+pub struct ActiveSet {
+    found: Option<Found>,
+    /// Places among the backend's endpoints.
+    candidates: Vec<usize>,
+    weights: AliasTable,
+}
+
+/// What the candidates hold for.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    backend: BackendId,
+    ejection_epoch: u64,
+    /// When the first ejected endpoint returns.
+    readmit_at: Option<Moment>,
+    method: Method,
+    /// Whether any weight differs from 1.
+    weighted: bool,
+}
+
+impl ActiveSet {
+    /// Looks at the endpoints again if anything happened that could change the candidates.
+    pub fn refresh_if_stale(&mut self, backend: &Backend, tables: &SharedTables, now: Moment) {
+        let epoch = tables.meta[0].ejection_epoch.load(Acquire);
+        let is_fresh = self.found.is_some_and(|found| {
+            found.backend == backend.id
+                && found.ejection_epoch == epoch
+                && found.readmit_at.is_none_or(|readmit_at| now < readmit_at)
+        });
+        if !is_fresh {
+            self.refresh(backend, tables, now);
+        }
+    }
+
+    /// How a pick is decided now; `None` if there is no candidate.
+    pub fn method(&self) -> Option<Method> {
+        let found = self.found?;
+        (!self.candidates.is_empty()).then_some(found.method)
+    }
+
+    /// The place of one candidate. Only while [`method`](Self::method) says there is one.
+    pub fn draw(&self, random: &mut impl Rng) -> usize {
+        let weighted = self.found.is_some_and(|found| found.weighted);
+        let candidate = if weighted {
+            self.weights.draw(random)
+        } else {
+            below(self.candidates.len(), random)
+        };
+        self.candidates[candidate]
+    }
+
+    #[cold]
+    fn refresh(&mut self, backend: &Backend, tables: &SharedTables, now: Moment) {
+        let state = |endpoint: &Endpoint| EndpointState::of(tables, endpoint.row);
+        for endpoint in backend.endpoints() {
+            state(endpoint).readmit_if_due(backend.policy.restored_health(), now);
+        }
+
+        // Read before the rows: an ejection in between raises it, and we look again at the next pick.
+        let ejection_epoch = tables.meta[0].ejection_epoch.load(Acquire);
+        let ejected_until = |endpoint: &Endpoint| state(endpoint).ejected_until(now);
+        let is_active = |endpoint: &Endpoint| ejected_until(endpoint).is_none();
+
+        let method = if self.take_active(backend, is_active) {
+            Method::P2c
+        } else {
+            self.take_rejected(backend, is_active);
+            Method::Rejected
+        };
+        let weighted = method == Method::P2c && self.weigh(backend);
+        self.found = Some(Found {
+            backend: backend.id,
+            ejection_epoch,
+            readmit_at: backend.endpoints().iter().filter_map(ejected_until).min(),
+            method,
+            weighted,
+        });
+    }
+
+    /// The first bucket with an active endpoint that is not drained. False if there is none.
+    fn take_active(&mut self, backend: &Backend, is_active: impl Fn(&Endpoint) -> bool) -> bool {
+        backend
+            .buckets()
+            .any(|(first, bucket)| self.take(first, bucket, &is_active))
+    }
+
+    /// The first bucket with an ejected endpoint that is not drained. A bucket in which the operator drained all that
+    /// is active stays out.
+    fn take_rejected(&mut self, backend: &Backend, is_active: impl Fn(&Endpoint) -> bool) -> bool {
+        backend
+            .buckets()
+            .filter(|(_, bucket)| !bucket.iter().any(&is_active))
+            .any(|(first, bucket)| self.take(first, bucket, |_| true))
+    }
+
+    /// Makes those of a bucket the candidates that are wanted and not drained. False if there is none.
+    fn take(
+        &mut self,
+        first: usize,
+        bucket: &[Endpoint],
+        wanted: impl Fn(&Endpoint) -> bool,
+    ) -> bool {
+        let viable = bucket
+            .iter()
+            .enumerate()
+            .filter(|(_, endpoint)| !endpoint.weight.is_drained() && wanted(endpoint))
+            .map(|(place, _)| first + place);
+        self.candidates.clear();
+        self.candidates.extend(viable);
+        !self.candidates.is_empty()
+    }
+
+    /// Prepares draws by weight. False if all weights are 1.
+    fn weigh(&mut self, backend: &Backend) -> bool {
+        let weight = |place: &usize| backend.endpoints()[*place].weight;
+        if self
+            .candidates
+            .iter()
+            .all(|place| weight(place) == Weight::ONE)
+        {
+            return false;
+        }
+        self.weights
+            .rebuild(self.candidates.iter().map(|place| weight(place).share()));
+        true
+    }
+}

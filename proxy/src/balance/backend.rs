@@ -1,0 +1,96 @@
+//! A named destination made of endpoints, as a snapshot holds it: immutable.
+
+use std::fmt;
+
+use super::endpoint::{Bucket, Endpoint};
+use super::outlier::HealthPolicy;
+
+/// Which backend of which snapshot: workers remember per backend what is active in it, and forget when this changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BackendId {
+    /// Place among the backends of a snapshot.
+    pub place: usize,
+    /// Revision of the snapshot.
+    pub revision: u64,
+}
+
+/// What kind of document a backend came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BackendKind {
+    /// An `AgentgatewayBackend`.
+    Backend,
+    /// A `Service`, or the flags of a quick start.
+    Service,
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Backend => "Backend",
+            Self::Service => "Service",
+        })
+    }
+}
+
+/// A named destination and the endpoints it may be served by.
+#[derive(Clone, Debug)]
+pub struct Backend {
+    pub id: BackendId,
+    pub kind: BackendKind,
+    pub name: String,
+    pub namespace: String,
+    /// When an endpoint of it is ejected.
+    pub policy: HealthPolicy,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Backend {
+    /// A backend under the default health policy.
+    pub fn new(
+        id: BackendId,
+        kind: BackendKind,
+        name: impl Into<String>,
+        namespace: impl Into<String>,
+        mut endpoints: Vec<Endpoint>,
+    ) -> Self {
+        endpoints.sort_by_key(|endpoint| endpoint.bucket);
+        Self {
+            id,
+            kind,
+            name: name.into(),
+            namespace: namespace.into(),
+            policy: HealthPolicy::default(),
+            endpoints,
+        }
+    }
+
+    pub fn with_policy(mut self, policy: HealthPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// All endpoints, the best bucket first; drained and ejected ones too.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// The endpoints' buckets, the best first, each with the place of its first endpoint.
+    pub(super) fn buckets(&self) -> impl Iterator<Item = (usize, &[Endpoint])> {
+        let mut start = 0;
+        self.endpoints
+            .chunk_by(|one, next| one.bucket == next.bucket)
+            .map(move |bucket| {
+                let first = start;
+                start += bucket.len();
+                (first, bucket)
+            })
+    }
+
+    /// How many endpoints have this priority.
+    pub fn count_in(&self, bucket: Bucket) -> usize {
+        self.endpoints
+            .iter()
+            .filter(|endpoint| endpoint.bucket == bucket)
+            .count()
+    }
+}

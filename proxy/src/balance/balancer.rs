@@ -1,0 +1,90 @@
+//! One worker's balancer: the page that says what a pick and the end of an attempt do.
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use super::active::ActiveSet;
+use super::backend::Backend;
+use super::lease::Lease;
+use super::load;
+use super::outcome::Outcome;
+use super::outlier::Ejection;
+use super::p2c::better_of_two;
+use super::score::Score;
+use super::shared::SharedTables;
+use super::state::EndpointState;
+use crate::moment::Moment;
+
+/// Nothing can be picked: the backend is empty, or all of it is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no endpoint can be picked")]
+pub struct NoEndpoint;
+
+/// Picks endpoints for one worker. The same seed, tables, calls and moments give the same picks.
+pub struct Balancer {
+    tables: SharedTables,
+    /// Which rows of `ENDPOINT_LOAD` are ours to write.
+    worker: usize,
+    random: Xoshiro256PlusPlus,
+    /// By place of the backend.
+    active: Vec<ActiveSet>,
+}
+
+impl Balancer {
+    /// `worker` counts from 0; the tables have rows for it, and no other balancer uses them.
+    pub fn new(tables: SharedTables, worker: usize, seed: u64) -> Self {
+        Self {
+            tables,
+            worker,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed ^ worker as u64),
+            active: Vec::new(),
+        }
+    }
+
+    /// Leases the better of two endpoints of this backend. Finish the lease with [`finish`](Self::finish).
+    pub fn pick(&mut self, backend: &Backend, now: Moment) -> Result<Lease, NoEndpoint> {
+        let place = backend.id.place;
+        if place >= self.active.len() {
+            self.active.resize_with(place + 1, ActiveSet::default);
+        }
+        let active = &mut self.active[place];
+        active.refresh_if_stale(backend, &self.tables, now);
+        let method = active.method().ok_or(NoEndpoint)?;
+
+        let place = better_of_two(
+            || active.draw(&mut self.random),
+            |place| {
+                let row = backend.endpoints()[place].row;
+                Score::of(EndpointState::of(&self.tables, row).reading())
+            },
+        );
+        let endpoint = &backend.endpoints()[place];
+        load::on_pick(&self.tables, self.worker, endpoint.row.index);
+        Ok(Lease::new(endpoint, method, backend.policy))
+    }
+
+    /// Gives a lease back with what the attempt said of its endpoint. Returns the ejection it caused, if it did.
+    pub fn finish(&mut self, lease: Lease, outcome: Outcome, now: Moment) -> Option<Ejection> {
+        load::on_finish(&self.tables, self.worker, lease.row.index, outcome);
+
+        let state = EndpointState::of(&self.tables, lease.row);
+        // Late news: the row belongs to another endpoint by now.
+        if !state.is_current() {
+            return None;
+        }
+        // The end of an ejection comes before the failures after it, also if no pick has noticed it yet.
+        state.readmit_if_due(lease.policy.restored_health(), now);
+        match outcome {
+            Outcome::Success { latency } => {
+                state.record_success(latency);
+                None
+            }
+            Outcome::Failure => {
+                let before = state.record_failure();
+                let length = lease.policy.ejects_for(before, None)?;
+                state.eject(length, now)
+            }
+            Outcome::Neutral => None,
+        }
+    }
+}

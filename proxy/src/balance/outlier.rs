@@ -1,0 +1,276 @@
+//! Who leaves the pool, and for how long. Decided on a failure, from what was known of the endpoint before it.
+
+use std::time::Duration;
+
+use super::rows::EndpointRow;
+use crate::moment::Moment;
+
+/// When a backend's endpoints are ejected. The default one ejects after five failures in a row: an endpoint that keeps
+/// failing leaves the pool without any configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthPolicy {
+    /// `None`: never ejected, failures only lower the score.
+    pub eviction: Option<Eviction>,
+}
+
+impl Default for HealthPolicy {
+    fn default() -> Self {
+        Self {
+            eviction: Some(Eviction {
+                duration: Some(Duration::from_secs(3)),
+                consecutive_failures: Some(5),
+                ..Eviction::default()
+            }),
+        }
+    }
+}
+
+impl HealthPolicy {
+    /// Health of a readmitted endpoint; `None`: the one it left with.
+    pub(super) fn restored_health(&self) -> Option<f64> {
+        self.eviction?.restore_health.map(Percent::fraction)
+    }
+}
+
+/// What triggers an ejection and how long it lasts. Without any trigger, every failure does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Eviction {
+    /// Length of the first ejection. Unset: what the endpoint or the route suggests, else 3 seconds.
+    pub duration: Option<Duration>,
+    /// Health of an endpoint that returns. Unset: the health it left with.
+    pub restore_health: Option<Percent>,
+    /// Trigger: this many failures in a row. 0 never triggers.
+    pub consecutive_failures: Option<u32>,
+    /// Trigger: health below this.
+    pub health_threshold: Option<Percent>,
+}
+
+/// 0 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Percent(u8);
+
+impl Percent {
+    pub const fn new(percent: u8) -> Option<Self> {
+        if percent <= 100 {
+            Some(Self(percent))
+        } else {
+            None
+        }
+    }
+
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 100.0
+    }
+}
+
+/// What was known of an endpoint before the failure that is being decided about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Before {
+    pub health: f64,
+    pub consecutive_failures: u64,
+    /// Ejections since the last success.
+    pub times_ejected: u64,
+}
+
+/// An endpoint has just left the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ejection {
+    pub row: EndpointRow,
+    pub length: Duration,
+    pub until: Moment,
+}
+
+impl HealthPolicy {
+    /// For how long the failure ejects, if it does. `suggested` is how long the endpoint (rate limit) or the route
+    /// (retry backoff) asked to be left alone.
+    pub fn ejects_for(&self, before: Before, suggested: Option<Duration>) -> Option<Duration> {
+        let eviction = self.eviction?;
+        if !eviction.is_triggered(before) {
+            return None;
+        }
+        let base = eviction
+            .duration
+            .or(suggested)
+            .unwrap_or(Eviction::DEFAULT_DURATION);
+        let times = u32::try_from(before.times_ejected).unwrap_or(u32::MAX);
+        Some(base.saturating_mul(times.saturating_add(1)))
+    }
+}
+
+impl Eviction {
+    const DEFAULT_DURATION: Duration = Duration::from_secs(3);
+
+    fn is_triggered(&self, before: Before) -> bool {
+        if self.health_threshold.is_none() && self.consecutive_failures.is_none() {
+            return true;
+        }
+        let unhealthy = self
+            .health_threshold
+            .is_some_and(|threshold| before.health < threshold.fraction());
+        let failed_often = self
+            .consecutive_failures
+            .is_some_and(|limit| limit > 0 && before.consecutive_failures + 1 >= limit.into());
+        unhealthy || failed_often
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEVER_FAILED: Before = Before {
+        health: 1.0,
+        consecutive_failures: 0,
+        times_ejected: 0,
+    };
+
+    fn policy(eviction: Eviction) -> HealthPolicy {
+        HealthPolicy {
+            eviction: Some(eviction),
+        }
+    }
+
+    fn threshold(percent: u8) -> Eviction {
+        Eviction {
+            health_threshold: Percent::new(percent),
+            ..Eviction::default()
+        }
+    }
+
+    fn consecutive(limit: u32) -> Eviction {
+        Eviction {
+            consecutive_failures: Some(limit),
+            ..Eviction::default()
+        }
+    }
+
+    fn lasting(duration: u64) -> Eviction {
+        Eviction {
+            duration: Some(Duration::from_secs(duration)),
+            ..Eviction::default()
+        }
+    }
+
+    fn seconds(length: u64) -> Option<Duration> {
+        Some(Duration::from_secs(length))
+    }
+
+    #[test]
+    fn an_eviction_block_alone_ejects_on_any_failure_for_three_seconds() {
+        let length = policy(Eviction::default()).ejects_for(NEVER_FAILED, None);
+        assert_eq!(length, seconds(3));
+    }
+
+    #[test]
+    fn a_policy_without_an_eviction_block_never_ejects() {
+        let policy = HealthPolicy { eviction: None };
+        assert_eq!(policy.ejects_for(NEVER_FAILED, seconds(45)), None);
+    }
+
+    #[test]
+    fn without_a_policy_the_fifth_failure_in_a_row_ejects_for_three_seconds() {
+        let after = |consecutive_failures| {
+            HealthPolicy::default().ejects_for(
+                Before {
+                    health: 0.9,
+                    consecutive_failures,
+                    times_ejected: 0,
+                },
+                None,
+            )
+        };
+        assert_eq!(after(3), None);
+        assert_eq!(after(4), seconds(3));
+    }
+
+    #[test]
+    fn a_threshold_ejects_strictly_below_it() {
+        let at = |health| {
+            policy(threshold(50)).ejects_for(
+                Before {
+                    health,
+                    ..NEVER_FAILED
+                },
+                None,
+            )
+        };
+        assert_eq!(at(0.5), None);
+        assert_eq!(at(0.49), seconds(3));
+    }
+
+    #[test]
+    fn a_count_ejects_when_this_failure_reaches_it() {
+        let after = |consecutive_failures| {
+            policy(consecutive(3)).ejects_for(
+                Before {
+                    consecutive_failures,
+                    ..NEVER_FAILED
+                },
+                None,
+            )
+        };
+        assert_eq!(after(1), None);
+        assert_eq!(after(2), seconds(3));
+    }
+
+    #[test]
+    fn either_of_two_triggers_is_enough() {
+        let both = policy(Eviction {
+            consecutive_failures: Some(5),
+            ..threshold(50)
+        });
+        let before = Before {
+            health: 0.3,
+            ..NEVER_FAILED
+        };
+        assert_eq!(both.ejects_for(before, None), seconds(3));
+    }
+
+    #[test]
+    fn a_count_of_zero_alone_disables_ejection_and_leaves_a_threshold_in_charge() {
+        let before = Before {
+            health: 0.1,
+            consecutive_failures: 1000,
+            times_ejected: 0,
+        };
+        assert_eq!(policy(consecutive(0)).ejects_for(before, None), None);
+        let with_threshold = policy(Eviction {
+            consecutive_failures: Some(0),
+            ..threshold(50)
+        });
+        assert_eq!(with_threshold.ejects_for(before, None), seconds(3));
+    }
+
+    #[test]
+    fn every_further_ejection_is_longer_by_the_base_without_a_cap() {
+        let ejected = |times_ejected| Before {
+            times_ejected,
+            ..NEVER_FAILED
+        };
+        assert_eq!(
+            policy(lasting(10)).ejects_for(ejected(2), None),
+            seconds(30)
+        );
+        assert_eq!(
+            policy(lasting(60)).ejects_for(ejected(4), None),
+            seconds(300)
+        );
+        assert_eq!(
+            policy(lasting(u64::MAX)).ejects_for(ejected(u64::MAX), None),
+            Some(Duration::MAX)
+        );
+    }
+
+    #[test]
+    fn a_suggested_length_counts_only_where_none_is_configured() {
+        let suggested = seconds(45);
+        assert_eq!(
+            policy(Eviction::default()).ejects_for(NEVER_FAILED, suggested),
+            suggested
+        );
+        assert_eq!(
+            policy(lasting(10)).ejects_for(NEVER_FAILED, suggested),
+            seconds(10)
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! What all workers remember together of one endpoint. Any worker changes it at any moment: every change is one atomic
+//! step on one field, and nothing relies on two fields agreeing.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use weir_common::{EndpointStateCells, MetaCells};
+
+use super::ewma;
+use super::load;
+use super::outcome::{LatencySample, LatencySource};
+use super::outlier::{Before, Ejection};
+use super::rows::EndpointRow;
+use super::score::Reading;
+use super::shared::SharedTables;
+use crate::moment::Moment;
+
+/// A view of one endpoint's row, as the holder of `row` knew it.
+#[derive(Clone, Copy)]
+pub struct EndpointState<'a> {
+    tables: &'a SharedTables,
+    cells: &'a EndpointStateCells,
+    row: EndpointRow,
+}
+
+impl<'a> EndpointState<'a> {
+    pub fn of(tables: &'a SharedTables, row: EndpointRow) -> Self {
+        Self {
+            tables,
+            cells: &tables.state[row.index as usize],
+            row,
+        }
+    }
+
+    /// Gives the row to the endpoint of this generation: healthy, unmeasured, idle.
+    pub fn reset(&self) {
+        let cells = self.cells;
+        for zeroed in [
+            &cells.latency,
+            &cells.latency_samples,
+            &cells.kernel_samples,
+            &cells.latency_source,
+            &cells.consecutive_failures,
+            &cells.times_ejected,
+            &cells.ejected_until_ns,
+            &cells.ejections_total,
+            &cells.self_delay_ns_sum,
+        ] {
+            zeroed.store(0, Relaxed);
+        }
+        cells.health.store(1.0_f64.to_bits(), Relaxed);
+        load::reset(self.tables, self.row.index);
+        cells.generation.store(self.row.generation, Release);
+    }
+
+    /// Whether the row still belongs to the endpoint it is asked about.
+    pub fn is_current(&self) -> bool {
+        self.cells.generation.load(Acquire) == self.row.generation
+    }
+
+    pub fn reading(&self) -> Reading {
+        let latency = f64::from_bits(self.cells.latency.load(Relaxed));
+        Reading {
+            health: f64::from_bits(self.cells.health.load(Relaxed)),
+            // The row starts as 0.0, and the average leaves it with the first sample.
+            latency_seconds: (latency != 0.0).then_some(latency),
+            pending: load::pending(self.tables, self.row.index),
+        }
+    }
+
+    /// Whose clock took the latest latency sample.
+    pub fn latency_source(&self) -> Option<LatencySource> {
+        LatencySource::from_code(self.cells.latency_source.load(Relaxed))
+    }
+
+    pub fn ejections_total(&self) -> u64 {
+        self.cells.ejections_total.load(Relaxed)
+    }
+
+    /// By how much the workers' own measurements were longer than the kernel's, on average.
+    pub fn mean_self_delay(&self) -> Option<Duration> {
+        let sum = self.cells.self_delay_ns_sum.load(Relaxed);
+        let samples = self.cells.kernel_samples.load(Relaxed);
+        sum.checked_div(samples).map(Duration::from_nanos)
+    }
+
+    /// When the endpoint will be active again; `None` if it is active.
+    pub fn ejected_until(&self, now: Moment) -> Option<Moment> {
+        let until = Moment::from_nanos(self.cells.ejected_until_ns.load(Relaxed));
+        (self.is_current() && until > now).then_some(until)
+    }
+
+    pub fn record_success(&self, latency: Option<LatencySample>) {
+        average(&self.cells.health, 1.0);
+        clear(&self.cells.consecutive_failures);
+        clear(&self.cells.times_ejected);
+        if let Some(sample) = latency {
+            self.record_latency(sample);
+        }
+    }
+
+    // Only successes come here: a quick 503 would make a broken endpoint look fast.
+    fn record_latency(&self, sample: LatencySample) {
+        let cells = self.cells;
+        average(&cells.latency, sample.length.as_secs_f64());
+        cells.latency_samples.fetch_add(1, Relaxed);
+        cells.latency_source.store(sample.source.code(), Relaxed);
+        if sample.source == LatencySource::Kernel {
+            let self_delay = u64::try_from(sample.self_delay.as_nanos()).unwrap_or(u64::MAX);
+            cells.kernel_samples.fetch_add(1, Relaxed);
+            cells.self_delay_ns_sum.fetch_add(self_delay, Relaxed);
+        }
+    }
+
+    /// Returns what was known before: that is what an ejection is decided by.
+    pub fn record_failure(&self) -> Before {
+        Before {
+            health: average(&self.cells.health, 0.0),
+            consecutive_failures: self.cells.consecutive_failures.fetch_add(1, Relaxed),
+            times_ejected: self.cells.times_ejected.load(Relaxed),
+        }
+    }
+
+    /// Ejects for this long. Nothing changes for an endpoint that is ejected already, also if another worker was faster
+    /// by a hair.
+    pub fn eject(&self, length: Duration, now: Moment) -> Option<Ejection> {
+        let until = now + length;
+        self.cells
+            .ejected_until_ns
+            .compare_exchange(0, until.as_nanos(), Relaxed, Relaxed)
+            .ok()?;
+        self.cells.times_ejected.fetch_add(1, Relaxed);
+        self.cells.ejections_total.fetch_add(1, Relaxed);
+        self.announce_change();
+        Some(Ejection {
+            row: self.row,
+            length,
+            until,
+        })
+    }
+
+    /// Makes an endpoint active again whose ejection is over, with this health if there is one to restore.
+    pub fn readmit_if_due(&self, restore_health: Option<f64>, now: Moment) {
+        let until = self.cells.ejected_until_ns.load(Relaxed);
+        if until == 0 || until > now.as_nanos() || !self.is_current() {
+            return;
+        }
+        let won = self
+            .cells
+            .ejected_until_ns
+            .compare_exchange(until, 0, Relaxed, Relaxed)
+            .is_ok();
+        if won {
+            if let Some(health) = restore_health {
+                self.cells.health.store(health.to_bits(), Relaxed);
+            }
+            self.announce_change();
+        }
+    }
+
+    /// Makes every worker look again at who is ejected.
+    fn announce_change(&self) {
+        self.meta().ejection_epoch.fetch_add(1, Release);
+    }
+
+    fn meta(&self) -> &MetaCells {
+        &self.tables.meta[0]
+    }
+}
+
+/// Takes a sample into the average in `cell`; returns the average before it.
+fn average(cell: &AtomicU64, sample: f64) -> f64 {
+    let mut old = cell.load(Relaxed);
+    loop {
+        let new = ewma::next(f64::from_bits(old), sample).to_bits();
+        // A healthy endpoint stays healthy without a write that other workers' caches would feel.
+        if new == old {
+            return f64::from_bits(old);
+        }
+        match cell.compare_exchange_weak(old, new, Relaxed, Relaxed) {
+            Ok(_) => return f64::from_bits(old),
+            Err(changed) => old = changed,
+        }
+    }
+}
+
+fn clear(cell: &AtomicU64) {
+    if cell.load(Relaxed) != 0 {
+        cell.store(0, Relaxed);
+    }
+}
