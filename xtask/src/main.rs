@@ -5,6 +5,7 @@ mod bench;
 mod build;
 mod ci;
 mod command;
+mod kernel;
 mod packages;
 mod privilege;
 mod run;
@@ -28,7 +29,11 @@ enum Verb {
     /// Install what building and testing need, and say what and why.
     Setup,
     /// Build the kernel programs and the release binary: target/release/weir.
-    Build,
+    Build {
+        /// Only the kernel programs: target/kernel/weir-ebpf.o.
+        #[arg(long)]
+        kernel: bool,
+    },
     /// Show Weir at work in network namespaces, or run the real binary: cargo xtask run -- run --listen ...
     Run(run::Arguments),
     /// Run every test: unit, property, and end to end in network namespaces.
@@ -42,7 +47,8 @@ enum Verb {
 fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Setup => setup::setup(),
-        Verb::Build => build::build(),
+        Verb::Build { kernel: true } => build::kernel(),
+        Verb::Build { kernel: false } => build::build(),
         Verb::Run(arguments) => run::run(arguments),
         Verb::Test(arguments) => test::test(arguments),
         Verb::Bench(arguments) => bench::bench(arguments),

@@ -102,7 +102,7 @@ pub fn is_installed(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
-fn apt_get(packages: Vec<&str>) -> Result<()> {
+pub fn apt_get(packages: Vec<&str>) -> Result<()> {
     let command = || as_root("apt-get", "installing packages");
     let mut install = command()?;
     install

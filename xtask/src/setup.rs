@@ -2,9 +2,11 @@
 
 use anyhow::Result;
 
+use crate::kernel::ensure_toolchain;
 use crate::packages::{DEMO, PEERS, TESTS, install};
 
 pub fn setup() -> Result<()> {
+    ensure_toolchain()?;
     install(DEMO)?;
     install(TESTS)?;
     install(PEERS)?;
