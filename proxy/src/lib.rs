@@ -3,6 +3,7 @@
 
 pub mod balance;
 pub mod http;
+pub mod metrics;
 pub mod moment;
 pub mod runtime;
 pub mod seam;

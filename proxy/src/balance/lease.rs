@@ -56,12 +56,3 @@ pub enum Method {
     /// Power of two choices among ejected endpoints, because no active one was left.
     Rejected,
 }
-
-impl Method {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::P2c => "p2c",
-            Self::Rejected => "rejected",
-        }
-    }
-}

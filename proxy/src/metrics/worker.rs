@@ -1,0 +1,204 @@
+//! The counters of one worker. The worker holds them in an `Arc` and is their only writer; whoever scrapes sums over
+//! workers.
+
+use super::counter::{Counter, CounterOf, Gauge, Label};
+use crate::balance::Method;
+
+/// Everything one worker counts. Figures of single endpoints are not here: they lie in the shared tables.
+#[derive(Debug, Default)]
+pub struct WorkerCounters {
+    /// Client connections accepted and kept.
+    pub downstream_accepted: Counter,
+    /// Client connections turned away before a byte was read.
+    pub downstream_refused: Counter,
+    pub downstream_active: Gauge,
+    /// Bytes received from clients.
+    pub downstream_bytes_in: Counter,
+    /// Bytes sent to clients.
+    pub downstream_bytes_out: Counter,
+
+    /// Connections to endpoints begun.
+    pub upstream_opened: Counter,
+    /// Of those, the ones that never stood.
+    pub upstream_connect_failed: Counter,
+    /// Attempts that found an idle connection.
+    pub upstream_reused: Counter,
+    pub upstream_active: Gauge,
+    /// Bytes received from endpoints.
+    pub upstream_bytes_in: Counter,
+    /// Bytes sent to endpoints.
+    pub upstream_bytes_out: Counter,
+    /// Requests sent again because the idle connection they were put on had died.
+    pub stale_retries: Counter,
+
+    /// Requests whose head was read.
+    pub requests: Counter,
+    /// Final responses sent, ours included.
+    pub responses: CounterOf<ResponseClass>,
+    /// Responses we made ourselves.
+    pub local_replies: CounterOf<LocalReply>,
+    /// Requests whose client went away before the response ended.
+    pub client_cancelled: Counter,
+
+    /// Picks, by how they were decided.
+    pub selections: CounterOf<Method>,
+    /// Picks that found nothing.
+    pub no_endpoint: Counter,
+    /// First-byte latencies taken from the kernel.
+    pub kernel_samples: Counter,
+    /// First-byte latencies taken from the worker's clock because the kernel had none for the exchange.
+    pub worker_samples: Counter,
+    /// Upstream connections the kernel could not measure because its table was full.
+    pub unmeasured_flows: Counter,
+
+    /// Times a receive stopped because all buffers were in use.
+    pub buffers_exhausted: Counter,
+    /// Times an operation waited because the submission queue was full.
+    pub submission_full: Counter,
+}
+
+/// First digit of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseClass {
+    Informational,
+    Success,
+    Redirection,
+    ClientError,
+    ServerError,
+}
+
+impl ResponseClass {
+    /// Statuses from 600 on are served and counted as server errors.
+    pub const fn of_status(status: u16) -> Self {
+        match status {
+            0..200 => Self::Informational,
+            200..300 => Self::Success,
+            300..400 => Self::Redirection,
+            400..500 => Self::ClientError,
+            500.. => Self::ServerError,
+        }
+    }
+}
+
+impl Label for ResponseClass {
+    const ALL: &'static [Self] = &[
+        Self::Informational,
+        Self::Success,
+        Self::Redirection,
+        Self::ClientError,
+        Self::ServerError,
+    ];
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Informational => "1xx",
+            Self::Success => "2xx",
+            Self::Redirection => "3xx",
+            Self::ClientError => "4xx",
+            Self::ServerError => "5xx",
+        }
+    }
+}
+
+/// Why a response was made here instead of coming from an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalReply {
+    /// 400: the request could not be understood.
+    BadRequest,
+    /// 414.
+    UriTooLong,
+    /// 431.
+    HeadTooLarge,
+    /// 408: the request head did not arrive in time.
+    RequestTimeout,
+    /// 502: no connection to the endpoint.
+    ConnectFailed,
+    /// 502: the endpoint broke off, or its response could not be understood.
+    UpstreamBroke,
+    /// 503: nothing to pick.
+    NoEndpoint,
+    /// 503: too much to do already.
+    Shed,
+    /// 504: the endpoint did not answer in time, or no connection stood in time.
+    UpstreamTimeout,
+}
+
+impl Label for LocalReply {
+    const ALL: &'static [Self] = &[
+        Self::BadRequest,
+        Self::UriTooLong,
+        Self::HeadTooLarge,
+        Self::RequestTimeout,
+        Self::ConnectFailed,
+        Self::UpstreamBroke,
+        Self::NoEndpoint,
+        Self::Shed,
+        Self::UpstreamTimeout,
+    ];
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::BadRequest => "bad_request",
+            Self::UriTooLong => "uri_too_long",
+            Self::HeadTooLarge => "head_too_large",
+            Self::RequestTimeout => "request_timeout",
+            Self::ConnectFailed => "connect_failed",
+            Self::UpstreamBroke => "upstream_broke",
+            Self::NoEndpoint => "no_endpoint",
+            Self::Shed => "shed",
+            Self::UpstreamTimeout => "upstream_timeout",
+        }
+    }
+}
+
+impl Label for Method {
+    const ALL: &'static [Self] = &[Self::P2c, Self::Rejected];
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::P2c => "p2c",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::fmt::Debug;
+
+    fn assert_places_and_names_are_distinct<L: Label + Debug>() {
+        let mut names = HashSet::new();
+        for (place, label) in L::ALL.iter().enumerate() {
+            assert_eq!(label.place(), place, "{label:?}");
+            assert!(names.insert(label.name()), "{label:?}");
+        }
+    }
+
+    #[test]
+    fn every_label_value_has_a_cell_and_a_name_of_its_own() {
+        assert_places_and_names_are_distinct::<ResponseClass>();
+        assert_places_and_names_are_distinct::<LocalReply>();
+        assert_places_and_names_are_distinct::<Method>();
+    }
+
+    #[test]
+    fn any_status_has_a_class() {
+        let classes =
+            [100, 204, 304, 429, 503, 999].map(|status| ResponseClass::of_status(status).name());
+        assert_eq!(classes, ["1xx", "2xx", "3xx", "4xx", "5xx", "5xx"]);
+    }
+}
