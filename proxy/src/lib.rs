@@ -7,4 +7,5 @@ pub mod metrics;
 pub mod moment;
 pub mod runtime;
 pub mod seam;
+pub mod snapshot;
 pub mod timer;
