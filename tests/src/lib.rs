@@ -1,1 +1,18 @@
-//! Harness of the end-to-end scenarios.
+//! Harness of demo, measurements and end-to-end scenarios: network namespaces, scripted endpoints, clients, load, and
+//! the Weir binary as a process. It knows Weir by its command line and its admin address only, never by its code.
+//!
+//! Whatever is made here is removed when its value is dropped, when the run panics, and when it is interrupted; what a
+//! killed run left behind is removed at the start of the next one.
+
+pub mod client;
+pub mod endpoint;
+pub mod leftovers;
+pub mod load;
+pub mod message;
+pub mod namespace;
+pub mod pattern;
+pub mod process;
+pub mod skip;
+pub mod topology;
+pub mod wait;
+pub mod weir;
