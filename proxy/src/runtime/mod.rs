@@ -1,3 +1,5 @@
 //! The only folder that touches the world: descriptors, the kernel, threads and clocks.
 
+pub mod clock;
 pub mod ring;
+pub mod worker;

@@ -75,6 +75,8 @@ pub struct Connections {
     starved: Vec<u32>,
     listeners: Vec<Listener>,
     completions: VecDeque<RawCompletion>,
+    /// Completions of what never reached the kernel.
+    immediate: VecDeque<Completion>,
     scratch: Vec<RawCompletion>,
     spare: Spare,
     buffers_exhausted: u64,
@@ -96,6 +98,7 @@ impl Connections {
             starved: Vec::new(),
             listeners: Vec::new(),
             completions: VecDeque::new(),
+            immediate: VecDeque::new(),
             scratch: Vec::new(),
             spare: Spare::default(),
             buffers_exhausted: 0,
@@ -144,17 +147,19 @@ impl Connections {
         self.put(Connection::accepted(conn, socket));
     }
 
-    /// Starts to connect. An error means that no socket could be made; nothing will complete then.
-    pub fn connect(&mut self, conn: ConnId, to: SocketAddr) -> io::Result<()> {
-        let socket = Socket::new(
-            Domain::for_address(to),
-            Type::STREAM.cloexec(),
-            Some(Protocol::TCP),
-        )?;
-        socket.set_tcp_nodelay(true)?;
-        let connection = Connection::connecting(conn, socket.into(), to, &mut self.ring);
-        self.put(connection);
-        Ok(())
+    /// Starts to connect. If no socket can be made, the connection fails and is closed like any other.
+    pub fn connect(&mut self, conn: ConnId, to: SocketAddr) {
+        match upstream_socket(to) {
+            Ok(socket) => {
+                let connection = Connection::connecting(conn, socket, to, &mut self.ring);
+                self.put(connection);
+            }
+            Err(error) => {
+                tracing::warn!(%to, %error, "no socket for an upstream connection");
+                self.immediate.push_back(Completion::ConnectFailed { conn });
+                self.immediate.push_back(Completion::Closed { conn });
+            }
+        }
     }
 
     pub fn local_address(&self, conn: ConnId) -> Option<SocketAddr> {
@@ -210,6 +215,11 @@ impl Connections {
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.starved_try_again();
         self.settle_dirty();
+        let timeout = if self.immediate.is_empty() {
+            timeout
+        } else {
+            Some(Duration::ZERO)
+        };
         self.ring.enter(timeout)?;
         self.scratch.clear();
         self.ring.take_completions(&mut self.scratch);
@@ -219,6 +229,9 @@ impl Connections {
 
     /// The next completion of this turn.
     pub fn next_completion(&mut self) -> Option<Completion> {
+        if let Some(completion) = self.immediate.pop_front() {
+            return Some(completion);
+        }
         while let Some(raw) = self.completions.pop_front() {
             if let Some(completion) = self.interpret(raw) {
                 return Some(completion);
@@ -408,6 +421,16 @@ impl Drop for Connections {
             std::mem::forget(std::mem::take(&mut self.slots));
         }
     }
+}
+
+fn upstream_socket(to: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = Socket::new(
+        Domain::for_address(to),
+        Type::STREAM.cloexec(),
+        Some(Protocol::TCP),
+    )?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket.into())
 }
 
 fn open(slots: &mut [Option<Connection>], conn: ConnId) -> Option<&mut Connection> {
