@@ -35,3 +35,6 @@ pub use outcome::{LatencySample, LatencySource, Outcome};
 pub use outlier::{Ejection, Eviction, HealthPolicy, Percent};
 pub use rows::{EndpointRow, EndpointRows, TablesFull};
 pub use score::{Reading, Score};
+
+#[cfg(test)]
+mod tests;

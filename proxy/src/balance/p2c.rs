@@ -21,3 +21,40 @@ pub fn below(limit: usize, random: &mut impl Rng) -> usize {
     let wide = u128::from(random.next_u64()) * limit as u128;
     (wide >> 64) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::score::Reading;
+
+    fn winner(draws: [usize; 2], healths: [f64; 3]) -> usize {
+        let mut draws = draws.into_iter();
+        better_of_two(
+            || draws.next().expect("two draws"),
+            |place| {
+                Score::of(Reading {
+                    health: healths[place],
+                    latency_seconds: None,
+                    pending: 0,
+                })
+            },
+        )
+    }
+
+    #[test]
+    fn the_higher_score_wins_in_either_order() {
+        assert_eq!(winner([0, 1], [0.9, 0.8, 1.0]), 0);
+        assert_eq!(winner([1, 0], [0.9, 0.8, 1.0]), 0);
+    }
+
+    #[test]
+    fn of_equal_scores_the_second_draw_wins() {
+        assert_eq!(winner([0, 1], [1.0, 1.0, 1.0]), 1);
+        assert_eq!(winner([1, 0], [1.0, 1.0, 1.0]), 0);
+    }
+
+    #[test]
+    fn an_endpoint_drawn_twice_is_picked_however_bad_it_is() {
+        assert_eq!(winner([1, 1], [1.0, 0.0, 1.0]), 1);
+    }
+}
