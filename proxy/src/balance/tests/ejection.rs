@@ -174,8 +174,9 @@ fn an_ejection_does_not_outlive_the_endpoint_it_was_meant_for() {
     let mut pool = Pool::of_weights(&[1, 1]).with_policy(policy);
     pool.fail(0).expect("any failure ejects");
     let old_row = pool.backend.endpoints()[0].row;
+    let tables = pool.tables.clone();
     let successor = EndpointState::of(
-        &pool.tables,
+        &tables,
         EndpointRow {
             generation: old_row.generation + 10,
             ..old_row
