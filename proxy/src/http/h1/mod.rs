@@ -1,1 +1,34 @@
-//! HTTP/1.1 bytes.
+//! HTTP/1.1 bytes: finding and parsing heads, following bodies, writing canonical heads (RFC 9112). A head is found by
+//! [`HeadScan`] and understood by [`RequestHead`] or [`ResponseHead`]. Any split of the input gives the same result.
+
+mod error;
+mod field_lines;
+mod request;
+mod response;
+mod scan;
+mod target;
+
+pub use error::HeadError;
+pub use request::RequestHead;
+pub use response::ResponseHead;
+pub use scan::HeadScan;
+
+/// How large a head may be. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// The whole head with its last empty line.
+    pub head: u32,
+    pub fields: u16,
+    /// The request target as received.
+    pub uri: u32,
+}
+
+impl Default for HeadLimits {
+    fn default() -> Self {
+        Self {
+            head: 64 * 1024,
+            fields: 128,
+            uri: 16 * 1024,
+        }
+    }
+}
