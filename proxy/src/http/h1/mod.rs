@@ -1,14 +1,23 @@
 //! HTTP/1.1 bytes: finding and parsing heads, following bodies, writing canonical heads (RFC 9112). A head is found by
-//! [`HeadScan`] and understood by [`RequestHead`] or [`ResponseHead`]. Any split of the input gives the same result.
+//! [`HeadScan`], understood by [`RequestHead`] or [`ResponseHead`], its body followed by [`BodyDecoder`], and passed on
+//! by [`encode`]. Any split of the input gives the same result.
 
+mod body;
+mod chunk;
+pub mod encode;
 mod error;
 mod field_lines;
+mod local_reply;
 mod request;
 mod response;
 mod scan;
 mod target;
+mod trailers;
 
+pub use body::{BodyDecoder, BodyError, BodyForm, BodyStep};
+pub use encode::{Forwarding, ResponseEncoding, Scheme};
 pub use error::HeadError;
+pub use local_reply::LocalReply;
 pub use request::RequestHead;
 pub use response::ResponseHead;
 pub use scan::HeadScan;

@@ -1,0 +1,299 @@
+//! Writes heads for the next hop: canonical, with what ends at this hop taken out and what this hop adds put in.
+//! Fields that stay are copied in runs; a typical head is one or two of them.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::ops::Range;
+
+use crate::http::fields::Fate;
+use crate::http::{
+    Field, Fields, Known, Persistence, RequestFraming, ResponseFraming, Span, Version,
+};
+
+use super::{BodyForm, RequestHead, ResponseHead};
+
+/// How the client reached us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Http => b"http",
+            Self::Https => b"https",
+        }
+    }
+}
+
+/// What the next hop is told about the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Forwarding<'a> {
+    pub client: IpAddr,
+    pub scheme: Scheme,
+    /// `Host` for HTTP/1.0 requests without one: the endpoint as configured.
+    pub fallback_host: &'a [u8],
+}
+
+/// How a response is put to the client, as its version and the upstream's framing allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseEncoding {
+    version: Version,
+    persistence: Persistence,
+    framing: ResponseFraming,
+    form: BodyForm,
+}
+
+impl ResponseEncoding {
+    /// `persistence` is what client and proxy would like; a body that ends with the connection overrules it.
+    pub fn new(head: &ResponseHead, client: Version, persistence: Persistence) -> Self {
+        let (framing, form) = match (head.framing(), client) {
+            // HTTP/1.0 knows no chunked: the payload alone, until the connection closes.
+            (ResponseFraming::Chunked, Version::Http10) => {
+                (ResponseFraming::UntilClose, BodyForm::PayloadOnly)
+            }
+            (framing, _) => (framing, BodyForm::Framed),
+        };
+        Self {
+            version: client,
+            persistence: match framing {
+                ResponseFraming::UntilClose => Persistence::Close,
+                _ => persistence,
+            },
+            framing,
+            form,
+        }
+    }
+
+    /// Whether the client's connection outlives this response.
+    pub fn persistence(self) -> Persistence {
+        self.persistence
+    }
+
+    /// What of the upstream's body is passed on.
+    pub fn body_form(self) -> BodyForm {
+        self.form
+    }
+}
+
+/// Writes the head of a request to an endpoint.
+pub fn write_request(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    head: &RequestHead,
+    forwarding: &Forwarding<'_>,
+) {
+    let host = head.host(bytes).unwrap_or(forwarding.fallback_host);
+    out.reserve(head.length() + 2 * host.len() + 256);
+    let mut runs = Runs::new(out, bytes);
+    write_request_line(&mut runs, head);
+    if !starts_with_host(head) {
+        runs.line(b"Host", host);
+    }
+    for field in head.fields.iter() {
+        if field.known() != Known::Host {
+            runs.field(field);
+        } else if starts_with_host(head) {
+            runs.copy(field.line);
+        }
+    }
+    runs.flush();
+    if head.framing() == RequestFraming::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    if head.expects_continue() {
+        out.extend_from_slice(b"Expect: 100-continue\r\n");
+    }
+    if head.notes.accepts_trailers {
+        out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
+    }
+    write_forwarded(out, bytes, head, forwarding, host);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_request_line(runs: &mut Runs<'_>, head: &RequestHead) {
+    let line = &head.line;
+    let path = line.target.path;
+    if line.target.is_origin_form() && line.version == Version::Http11 {
+        runs.copy(Span {
+            start: line.start,
+            end: path.end + b" HTTP/1.1\r\n".len() as u32,
+        });
+        return;
+    }
+    let bytes = runs.bytes;
+    runs.text(head.method_name(bytes));
+    runs.text(b" ");
+    runs.text(line.missing_path(path.of(bytes)).as_bytes());
+    runs.text(path.of(bytes));
+    runs.text(b" HTTP/1.1\r\n");
+}
+
+/// Whether the first field is a `Host` that can be copied where it stands.
+fn starts_with_host(head: &RequestHead) -> bool {
+    let is_host = |field: &Field| field.known == Known::Host && field.fate == Fate::Copy;
+    head.line.target.is_origin_form() && head.fields.as_slice().first().is_some_and(is_host)
+}
+
+fn write_forwarded(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    head: &RequestHead,
+    forwarding: &Forwarding<'_>,
+    host: &[u8],
+) {
+    out.extend_from_slice(b"X-Forwarded-For: ");
+    if head.notes.has_forwarded_for {
+        write_earlier_clients(out, bytes, &head.fields);
+    }
+    write_ip(out, forwarding.client);
+    out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+    out.extend_from_slice(forwarding.scheme.as_bytes());
+    out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+    out.extend_from_slice(host);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Joins what came as several fields: readers often look at one of them only.
+fn write_earlier_clients(out: &mut Vec<u8>, bytes: &[u8], fields: &Fields) {
+    let is_list = |field: &Field| field.known == Known::XForwardedFor && !field.value.is_empty();
+    for field in fields.iter().filter(is_list) {
+        out.extend_from_slice(field.value(bytes));
+        out.extend_from_slice(b", ");
+    }
+}
+
+/// Writes the head of a response to the client. An interim response goes to HTTP/1.1 clients only; whether it is one
+/// is the caller's to look at.
+pub fn write_response(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    head: &ResponseHead,
+    encoding: ResponseEncoding,
+) {
+    out.reserve(head.length() + 64);
+    let is_chunked = encoding.framing == ResponseFraming::Chunked;
+    let mut runs = Runs::new(out, bytes);
+    write_status_line(&mut runs, head);
+    for field in head.fields.iter() {
+        // Nothing is left to announce when trailers are not passed on.
+        if field.known() != Known::Trailer || is_chunked {
+            runs.field(field);
+        }
+    }
+    runs.flush();
+    if is_chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    if !head.is_interim() {
+        out.extend_from_slice(connection_line(encoding.version, encoding.persistence));
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_status_line(runs: &mut Runs<'_>, head: &ResponseHead) {
+    let line = &head.line;
+    if line.is_canonical {
+        runs.copy(Span {
+            start: 0,
+            end: line.reason.end + 2,
+        });
+        return;
+    }
+    let bytes = runs.bytes;
+    runs.text(b"HTTP/1.1 ");
+    write_number(runs.out, u64::from(line.status.code()));
+    runs.text(b" ");
+    runs.text(line.reason.of(bytes));
+    runs.text(b"\r\n");
+}
+
+/// What tells a client of this version whether its connection stays.
+pub(super) fn connection_line(version: Version, persistence: Persistence) -> &'static [u8] {
+    match (version, persistence) {
+        (_, Persistence::Close) => b"Connection: close\r\n",
+        (Version::Http10, Persistence::KeepAlive) => b"Connection: keep-alive\r\n",
+        (Version::Http11, Persistence::KeepAlive) => b"",
+    }
+}
+
+/// Copies ranges of a head, neighbours in one go.
+struct Runs<'a> {
+    out: &'a mut Vec<u8>,
+    bytes: &'a [u8],
+    run: Range<usize>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(out: &'a mut Vec<u8>, bytes: &'a [u8]) -> Self {
+        Self {
+            out,
+            bytes,
+            run: 0..0,
+        }
+    }
+
+    fn field(&mut self, field: Field) {
+        match field.fate {
+            Fate::Copy => self.copy(field.line),
+            Fate::Respell => self.line(field.name(self.bytes), field.value(self.bytes)),
+            Fate::Drop => {}
+        }
+    }
+
+    fn copy(&mut self, span: Span) {
+        if self.run.end != span.start as usize {
+            self.flush();
+            self.run.start = span.start as usize;
+        }
+        self.run.end = span.end as usize;
+    }
+
+    fn line(&mut self, name: &[u8], value: &[u8]) {
+        self.text(name);
+        self.text(b": ");
+        self.text(value);
+        self.text(b"\r\n");
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.flush();
+        self.out.extend_from_slice(text);
+    }
+
+    fn flush(&mut self) {
+        self.out.extend_from_slice(&self.bytes[self.run.clone()]);
+        self.run.start = self.run.end;
+    }
+}
+
+pub(super) fn write_number(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    let mut rest = number;
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+fn write_ip(out: &mut Vec<u8>, address: IpAddr) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            for (index, octet) in address.octets().into_iter().enumerate() {
+                if index > 0 {
+                    out.push(b'.');
+                }
+                write_number(out, u64::from(octet));
+            }
+        }
+        IpAddr::V6(address) => write!(out, "{address}").expect("writing to a Vec cannot fail"),
+    }
+}
