@@ -5,4 +5,4 @@ mod counter;
 mod worker;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
-pub use worker::{LocalReply, ResponseClass, WorkerCounters};
+pub use worker::{LocalCause, ResponseClass, WorkerCounters};

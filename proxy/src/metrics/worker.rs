@@ -35,8 +35,8 @@ pub struct WorkerCounters {
     pub requests: Counter,
     /// Final responses sent, ours included.
     pub responses: CounterOf<ResponseClass>,
-    /// Responses we made ourselves.
-    pub local_replies: CounterOf<LocalReply>,
+    /// Responses we made ourselves, by cause.
+    pub local_replies: CounterOf<LocalCause>,
     /// Requests whose client went away before the response ended.
     pub client_cancelled: Counter,
 
@@ -104,10 +104,10 @@ impl Label for ResponseClass {
     }
 }
 
-/// Why a response was made here instead of coming from an endpoint.
+/// Why a response was made here instead of coming from an endpoint: coarse enough for a counter each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocalReply {
-    /// 400: the request could not be understood.
+pub enum LocalCause {
+    /// 400, 417, 501, 505: the request could not be understood, or asks for what is not done here.
     BadRequest,
     /// 414.
     UriTooLong,
@@ -127,7 +127,7 @@ pub enum LocalReply {
     UpstreamTimeout,
 }
 
-impl Label for LocalReply {
+impl Label for LocalCause {
     const ALL: &'static [Self] = &[
         Self::BadRequest,
         Self::UriTooLong,
@@ -146,15 +146,15 @@ impl Label for LocalReply {
 
     fn name(self) -> &'static str {
         match self {
-            Self::BadRequest => "bad_request",
-            Self::UriTooLong => "uri_too_long",
-            Self::HeadTooLarge => "head_too_large",
-            Self::RequestTimeout => "request_timeout",
-            Self::ConnectFailed => "connect_failed",
-            Self::UpstreamBroke => "upstream_broke",
-            Self::NoEndpoint => "no_endpoint",
+            Self::BadRequest => "bad-request",
+            Self::UriTooLong => "uri-too-long",
+            Self::HeadTooLarge => "head-too-large",
+            Self::RequestTimeout => "request-timeout",
+            Self::ConnectFailed => "connect-failed",
+            Self::UpstreamBroke => "upstream-broke",
+            Self::NoEndpoint => "no-endpoint",
             Self::Shed => "shed",
-            Self::UpstreamTimeout => "upstream_timeout",
+            Self::UpstreamTimeout => "upstream-timeout",
         }
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn every_label_value_has_a_cell_and_a_name_of_its_own() {
         assert_places_and_names_are_distinct::<ResponseClass>();
-        assert_places_and_names_are_distinct::<LocalReply>();
+        assert_places_and_names_are_distinct::<LocalCause>();
         assert_places_and_names_are_distinct::<Method>();
     }
 
