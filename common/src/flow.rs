@@ -32,18 +32,22 @@ pub struct Flow {
     pub last_out_ns: u64,
     /// First-byte samples taken.
     pub exchanges: u64,
-    /// Sequence number just behind the highest payload byte sent; valid once `sequence_known` is 1.
-    pub next_sequence: u32,
-    /// 1 from the first payload byte on.
-    pub sequence_known: u8,
+    /// Sequence number just behind the highest payload byte sent; valid once `out_known` is 1.
+    pub next_out: u32,
+    /// Sequence number just behind the highest payload byte received; valid once `in_known` is 1.
+    pub next_in: u32,
+    /// 1 from the first payload byte sent on.
+    pub out_known: u8,
+    /// 1 from the first payload byte received on.
+    pub in_known: u8,
     /// 1 while a request is out and no byte of its response has come.
     pub outstanding: u8,
     /// 1 once the end of the connection was counted.
     pub closed: u8,
-    pub padding: u8,
+    pub padding: u32,
 }
 
-const _: () = assert!(size_of::<Flow>() == 40);
+const _: () = assert!(size_of::<Flow>() == 48);
 
 /// `ENDPOINT_ID`: who is behind an address.
 #[repr(C)]

@@ -14,9 +14,37 @@ pub enum Reason {
     ConnectTableFull = 3,
     /// The flow or its endpoint has another generation by now.
     StaleGeneration = 4,
+    /// TCP of a connection nobody registered: passed unseen.
+    Unregistered = 5,
+    /// The flow names an endpoint or a slot the tables have no row for, or this CPU has none.
+    OutOfRange = 6,
 }
 
 impl Reason {
     /// Rows of `REASON`.
-    pub const COUNT: u32 = 5;
+    pub const COUNT: u32 = Self::ALL.len() as u32;
+
+    /// Every reason, in the order of `REASON`.
+    pub const ALL: [Self; 7] = [
+        Self::NotMeasured,
+        Self::Unwalked,
+        Self::Measured,
+        Self::ConnectTableFull,
+        Self::StaleGeneration,
+        Self::Unregistered,
+        Self::OutOfRange,
+    ];
+
+    /// A word for metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotMeasured => "not_measured",
+            Self::Unwalked => "unwalked",
+            Self::Measured => "measured",
+            Self::ConnectTableFull => "connect_table_full",
+            Self::StaleGeneration => "stale_generation",
+            Self::Unregistered => "unregistered",
+            Self::OutOfRange => "out_of_range",
+        }
+    }
 }

@@ -32,6 +32,17 @@ macro_rules! row {
         #[cfg(feature = "user")]
         const _: () = assert!(size_of::<$cells>() == $size);
 
+        #[cfg(feature = "user")]
+        impl $cells {
+            /// The row as it is now, field by field: fields that change together may be read a moment apart.
+            pub fn read(&self) -> $name {
+                $name {
+                    $($field: self.$field.load(core::sync::atomic::Ordering::Relaxed),)*
+                    ..Default::default()
+                }
+            }
+        }
+
         // SAFETY: the type is `repr(C)` and made of `AtomicU64` alone, and the assertions above leave no room for
         // implicit padding, so every bit pattern is valid and all access is atomic.
         #[cfg(feature = "user")]
