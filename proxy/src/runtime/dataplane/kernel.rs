@@ -1,0 +1,214 @@
+//! The kernel programs and their tables, loaded: what there is when there is BPF.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aya::maps::{Map, MapData, PerCpuArray};
+use aya::programs::{ProgramError, SchedClassifier, TestRun, TestRunOptions};
+use aya::{Ebpf, EbpfLoader};
+use aya_log::EbpfLogger;
+use log::Log;
+use weir_common::{Cells, EndpointId, EndpointIdValue, Reason, Table};
+
+use super::attach::{InterfaceStatus, attach};
+use super::flows::FlowTable;
+use super::interfaces::Interface;
+use super::mapping::{MappingError, map_rows};
+use super::syscall::HashTable;
+use super::unavailable::Unavailable;
+use crate::balance::shared::{SharedTables, Sizes};
+
+/// Which of the two programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Egress,
+    Ingress,
+}
+
+impl Direction {
+    const BOTH: [Self; 2] = [Self::Egress, Self::Ingress];
+
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Egress => "wire_egress",
+            Self::Ingress => "wire_ingress",
+        }
+    }
+}
+
+/// Dropping it detaches and unloads everything.
+pub struct Kernel {
+    ebpf: Ebpf,
+    pub tables: SharedTables,
+    pub flows: Arc<FlowTable>,
+    pub identities: HashTable<EndpointId, EndpointIdValue>,
+    reasons: PerCpuArray<MapData, u64>,
+    logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
+}
+
+impl Kernel {
+    /// Loads the embedded object with tables of these sizes and maps them.
+    pub fn load(sizes: Sizes) -> Result<Self, Unavailable> {
+        let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
+        raise_locked_memory_limit();
+        let mut ebpf = load_object(object, sizes)?;
+        for direction in Direction::BOTH {
+            program(&mut ebpf, direction)
+                .and_then(SchedClassifier::load)
+                .map_err(|error| Unavailable::program(direction.program(), error))?;
+        }
+        let tables = map_tables(&mut ebpf, sizes)?;
+        let reasons = ebpf.take_map("REASON").ok_or(Unavailable::Layout)?;
+        Ok(Self {
+            tables,
+            flows: Arc::new(hash_table(&mut ebpf, "FLOW")?),
+            identities: hash_table(&mut ebpf, "ENDPOINT_ID")?,
+            reasons: PerCpuArray::try_from(reasons).map_err(|_| Unavailable::Layout)?,
+            // Without its ring buffer the programs still count; there is only nothing to read.
+            logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
+            ebpf,
+        })
+    }
+
+    pub fn attach(&mut self, interface: &Interface) -> InterfaceStatus {
+        attach(&mut self.ebpf, interface)
+    }
+
+    /// How often each reason was counted, over all CPUs.
+    pub fn reasons(&self) -> Vec<(Reason, u64)> {
+        let count = |reason| {
+            let counts = self.reasons.get(&(reason as u32), 0);
+            counts.map_or(0, |counts| counts.iter().sum())
+        };
+        Reason::ALL.map(|reason| (reason, count(reason))).to_vec()
+    }
+
+    /// Hands on what the programs logged since the last call.
+    pub fn flush_log(&self) {
+        if let Some(logger) = &self.logger {
+            logger
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .flush();
+        }
+    }
+
+    /// Runs a program on a packet, `repeat` times and without any interface; returns the time one run took.
+    pub fn run_on(
+        &mut self,
+        direction: Direction,
+        packet: &[u8],
+        repeat: u32,
+    ) -> Result<Duration, ProgramError> {
+        let options = TestRunOptions {
+            data_in: Some(packet),
+            repeat,
+            ..TestRunOptions::default()
+        };
+        let result = program(&mut self.ebpf, direction)?.test_run(options)?;
+        Ok(result.duration)
+    }
+}
+
+#[cfg(kernel_object)]
+const OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("WEIR_KERNEL_OBJECT")));
+#[cfg(not(kernel_object))]
+const OBJECT: Option<&[u8]> = None;
+
+fn load_object(object: &[u8], sizes: Sizes) -> Result<Ebpf, Unavailable> {
+    let rows = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+    let capacity = rows(sizes.capacity);
+    let log_level = if tracing::enabled!(tracing::Level::DEBUG) {
+        aya_log::Level::Debug
+    } else {
+        aya_log::Level::Warn
+    } as u8;
+    EbpfLoader::new()
+        .btf(None)
+        .override_global("CAPACITY", &capacity, true)
+        .override_global(aya_log::LEVEL, &log_level, false)
+        .map_max_entries("ENDPOINT_ID", capacity)
+        .map_max_entries("ENDPOINT_STATE", capacity)
+        .map_max_entries("ENDPOINT_LOAD", rows(sizes.workers * sizes.capacity))
+        .map_max_entries("ENDPOINT_WIRE", rows(sizes.cpus * sizes.capacity))
+        .map_max_entries("FLOW", rows(sizes.flows))
+        .map_max_entries("FLOW_SAMPLE", rows(sizes.flows))
+        .load(object)
+        .map_err(Unavailable::load)
+}
+
+fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable> {
+    let tables = SharedTables {
+        sizes,
+        meta: array(ebpf, "META", 1)?,
+        state: array(ebpf, "ENDPOINT_STATE", sizes.capacity)?,
+        load: array(ebpf, "ENDPOINT_LOAD", sizes.workers * sizes.capacity)?,
+        wire: array(ebpf, "ENDPOINT_WIRE", sizes.cpus * sizes.capacity)?,
+        samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
+    };
+    tables.announce();
+    Ok(tables)
+}
+
+fn array<C: Cells>(
+    ebpf: &mut Ebpf,
+    table: &'static str,
+    rows: usize,
+) -> Result<Table<C>, Unavailable> {
+    let Some(Map::Array(map)) = ebpf.map(table) else {
+        return Err(Unavailable::Layout);
+    };
+    map_rows(map.fd(), rows).map_err(|source| match source {
+        MappingError::Layout => Unavailable::Layout,
+        source => Unavailable::Mapping { table, source },
+    })
+}
+
+fn hash_table<K, V>(ebpf: &mut Ebpf, table: &'static str) -> Result<HashTable<K, V>, Unavailable>
+where
+    K: super::syscall::Plain,
+    V: super::syscall::Plain,
+{
+    let Some(Map::HashMap(map)) = ebpf.map(table) else {
+        return Err(Unavailable::Layout);
+    };
+    let own =
+        |fd: &aya::maps::MapFd| -> std::io::Result<OwnedFd> { fd.as_fd().try_clone_to_owned() };
+    own(map.fd())
+        .and_then(HashTable::over)
+        .map_err(|source| match source.kind() {
+            std::io::ErrorKind::InvalidData => Unavailable::Layout,
+            _ => Unavailable::Table { table, source },
+        })
+}
+
+pub(super) fn program(
+    ebpf: &mut Ebpf,
+    direction: Direction,
+) -> Result<&mut SchedClassifier, ProgramError> {
+    ebpf.program_mut(direction.program())
+        .ok_or(ProgramError::NotLoaded)?
+        .try_into()
+}
+
+/// Before Linux 5.11 tables counted against the limit of locked memory. Failing is no error: newer kernels do not ask.
+fn raise_locked_memory_limit() {
+    let unlimited = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the call reads one rlimit that outlives it.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
+}
+
+/// Bytes that may be locked; None without a limit.
+pub(super) fn locked_memory_limit() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call writes one rlimit that outlives it.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}

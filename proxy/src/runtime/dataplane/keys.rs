@@ -1,0 +1,64 @@
+//! Keys of the hash tables from addresses as the standard library has them.
+
+use std::net::{IpAddr, SocketAddr};
+
+use weir_common::{Address, EndpointId, FlowKey};
+
+/// IP protocol number of TCP.
+const TCP: u8 = 6;
+
+/// The connection between two addresses, seen from `local`.
+pub fn flow_key(local: SocketAddr, remote: SocketAddr) -> FlowKey {
+    FlowKey {
+        local: address(local.ip()),
+        remote: address(remote.ip()),
+        local_port: local.port().to_be(),
+        remote_port: remote.port().to_be(),
+    }
+}
+
+/// Who listens at `address` with TCP.
+pub fn endpoint_id(at: SocketAddr) -> EndpointId {
+    EndpointId {
+        address: address(at.ip()),
+        port: at.port().to_be(),
+        protocol: TCP,
+        padding: 0,
+    }
+}
+
+/// IPv4 becomes mapped IPv6. A socket of both families reports its IPv4 peers that way already, and gets the same key.
+fn address(ip: IpAddr) -> Address {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_address_has_the_key_of_the_ipv4_address_it_stands_for() {
+        let remote = "10.0.0.2:80".parse().expect("an address");
+        let plain = flow_key("10.0.0.1:40000".parse().expect("an address"), remote);
+        let mapped = flow_key(
+            "[::ffff:10.0.0.1]:40000".parse().expect("an address"),
+            remote,
+        );
+        assert_eq!(plain, mapped);
+    }
+
+    #[test]
+    fn keys_lie_in_memory_as_addresses_and_ports_lie_in_packets() {
+        let key = flow_key(
+            "10.0.0.1:258".parse().expect("an address"),
+            "[2001:db8::1]:80".parse().expect("an address"),
+        );
+        assert_eq!(key.local[10..], [0xff, 0xff, 10, 0, 0, 1]);
+        assert_eq!(key.local_port.to_ne_bytes(), [1, 2]);
+        assert_eq!(key.remote[..4], [0x20, 0x01, 0x0d, 0xb8]);
+        assert_eq!(key.remote_port.to_ne_bytes(), [0, 80]);
+    }
+}

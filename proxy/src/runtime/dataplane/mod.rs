@@ -1,0 +1,392 @@
+//! The kernel's side of the proxy: loads the measuring programs, shares their tables, attaches them to interfaces, and
+//! registers upstream connections with them. Without BPF the same tables lie in plain memory, everything else of Weir
+//! works as before, and the reason is said once.
+
+mod attach;
+mod flows;
+mod interfaces;
+mod kernel;
+mod keys;
+mod mapping;
+mod route;
+mod syscall;
+mod unavailable;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use weir_common::{EndpointIdValue, EndpointWire, Reason};
+
+use crate::balance::shared::{SharedTables, Sizes};
+use crate::moment::Moment;
+use crate::seam::Peer;
+use kernel::Kernel;
+
+pub use attach::{Hook, InterfaceStatus};
+pub use flows::{Flows, Unmeasured};
+pub use interfaces::Interface;
+pub use kernel::Direction;
+pub use mapping::MappingError;
+pub use unavailable::Unavailable;
+
+/// Whether to use BPF.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EbpfMode {
+    /// With BPF where it can be had, otherwise without and with a warning.
+    #[default]
+    Auto,
+    /// With BPF, or not at all.
+    Required,
+    /// Without.
+    Off,
+}
+
+/// What to measure, and where.
+pub struct DataplaneOptions {
+    pub mode: EbpfMode,
+    /// Where to attach. None given: the interfaces that routes lead to the endpoints by.
+    pub interfaces: Vec<String>,
+    /// Endpoints whose connections are to be recognised from the first packet on.
+    pub endpoints: Vec<Peer>,
+    pub sizes: Sizes,
+    /// Tells several proxies of a host apart.
+    pub instance: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DataplaneError {
+    #[error("no interface named {name}; there are: {}", .existing.join(", "))]
+    UnknownInterface { name: String, existing: Vec<String> },
+    #[error("BPF is required, but {0}")]
+    Unavailable(#[source] Unavailable),
+    #[error("BPF is required, but attaching to {interface} failed: {reason}")]
+    NotAttached { interface: String, reason: String },
+    #[error("BPF is required, but there is nothing to attach to: no endpoint can be reached")]
+    NoInterface,
+}
+
+/// The shared tables and, with BPF, the programs that fill them. Dropping it detaches the programs; the tables last as
+/// long as somebody holds them.
+pub struct Dataplane {
+    tables: SharedTables,
+    kernel: Option<Kernel>,
+    interfaces: Vec<InterfaceStatus>,
+    /// Shares of the flow slots handed out.
+    shares: AtomicUsize,
+    unmeasured: Arc<Unmeasured>,
+}
+
+impl Dataplane {
+    /// Loads, maps and attaches what `options` ask for.
+    ///
+    /// # Errors
+    /// An interface that does not exist, in every mode; with [`EbpfMode::Required`] whatever keeps the kernel from
+    /// measuring.
+    pub fn open(options: DataplaneOptions) -> Result<Self, DataplaneError> {
+        let named = named_interfaces(&options.interfaces)?;
+        let kernel = load_kernel(&options)?;
+        let mut dataplane = Self {
+            tables: match &kernel {
+                Some(kernel) => kernel.tables.clone(),
+                None => SharedTables::anonymous(options.sizes),
+            },
+            kernel,
+            interfaces: Vec::new(),
+            shares: AtomicUsize::new(0),
+            unmeasured: Arc::default(),
+        };
+        for &endpoint in &options.endpoints {
+            dataplane.identify(endpoint);
+        }
+        if dataplane.kernel.is_some() {
+            let interfaces = match named.is_empty() {
+                true => routed_interfaces(&options.endpoints),
+                false => named,
+            };
+            dataplane.attach(&interfaces, options.mode)?;
+        }
+        Ok(dataplane)
+    }
+
+    pub fn tables(&self) -> SharedTables {
+        self.tables.clone()
+    }
+
+    /// Whether the tables lie in the kernel.
+    pub fn has_kernel(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// The next worker's share of the flow slots. Once every worker has had one, shares are empty: connections
+    /// registered there go unmeasured and are counted.
+    pub fn flows(&self) -> Flows {
+        let Sizes { workers, flows, .. } = self.tables.sizes;
+        let share = flows / workers.max(1);
+        let number = self.shares.fetch_add(1, Relaxed);
+        let start = number.saturating_mul(share).min(flows);
+        let end = if number < workers {
+            start + share
+        } else {
+            start
+        };
+        let table = self.kernel.as_ref().map(|kernel| kernel.flows.clone());
+        let range = start as u32..end as u32;
+        Flows::new(
+            table,
+            self.tables.samples.clone(),
+            range,
+            self.unmeasured.clone(),
+        )
+    }
+
+    /// Lets the kernel recognise connections to this endpoint, whoever makes them, and time their handshakes. Says
+    /// whether there was room; without BPF there is nothing to do.
+    pub fn identify(&self, endpoint: Peer) -> bool {
+        let Some(kernel) = &self.kernel else {
+            return true;
+        };
+        let value = EndpointIdValue {
+            endpoint: endpoint.endpoint,
+            padding: 0,
+            generation: endpoint.generation,
+        };
+        let id = keys::endpoint_id(endpoint.address);
+        kernel.identities.insert(&id, &value).is_ok()
+    }
+
+    /// The opposite of [`identify`](Self::identify).
+    pub fn forget(&self, address: SocketAddr) {
+        if let Some(kernel) = &self.kernel {
+            // One that is not there is forgotten already.
+            let _ = kernel.identities.remove(&keys::endpoint_id(address));
+        }
+    }
+
+    /// The interfaces asked for or found, and how the programs hang on them. Empty without BPF.
+    pub fn status(&self) -> &[InterfaceStatus] {
+        &self.interfaces
+    }
+
+    /// What the programs did with the packets they saw. Empty without BPF.
+    pub fn reasons(&self) -> Vec<(Reason, u64)> {
+        self.kernel.as_ref().map_or_else(Vec::new, Kernel::reasons)
+    }
+
+    /// Connections the kernel does not measure.
+    pub fn unmeasured(&self) -> &Unmeasured {
+        &self.unmeasured
+    }
+
+    /// What the kernel counted of one endpoint, over all CPUs; all zero without BPF.
+    pub fn wire(&self, endpoint: u32) -> EndpointWire {
+        wire_total(&self.tables, endpoint)
+    }
+
+    /// Tells the kernel and other processes that this one is alive, and passes on what the programs logged. To be
+    /// called about once a second.
+    pub fn heartbeat(&self, now: Moment) {
+        self.tables.meta[0]
+            .heartbeat_ns
+            .store(now.as_nanos(), Relaxed);
+        if let Some(kernel) = &self.kernel {
+            kernel.flush_log();
+        }
+    }
+
+    /// Runs a program on a packet as an interface would show it, `repeat` times, and returns the time one run took.
+    ///
+    /// # Errors
+    /// `Unsupported` without BPF, and what the kernel says.
+    pub fn run_on(
+        &mut self,
+        direction: Direction,
+        packet: &[u8],
+        repeat: u32,
+    ) -> io::Result<Duration> {
+        let kernel = self.kernel.as_mut().ok_or(io::ErrorKind::Unsupported)?;
+        kernel
+            .run_on(direction, packet, repeat)
+            .map_err(io::Error::other)
+    }
+
+    fn attach(&mut self, interfaces: &[Interface], mode: EbpfMode) -> Result<(), DataplaneError> {
+        let Some(kernel) = &mut self.kernel else {
+            return Ok(());
+        };
+        if interfaces.is_empty() && mode == EbpfMode::Required {
+            return Err(DataplaneError::NoInterface);
+        }
+        for interface in interfaces {
+            let status = kernel.attach(interface);
+            let name = &interface.name;
+            match &status.attached {
+                Ok(Hook::Tcx) => tracing::info!(interface = name, "measuring on the wire"),
+                Ok(Hook::Clsact) => tracing::info!(
+                    interface = name,
+                    "measuring on the wire, by clsact filters: this kernel has no tcx"
+                ),
+                Err(reason) if mode == EbpfMode::Required => {
+                    return Err(DataplaneError::NotAttached {
+                        interface: name.clone(),
+                        reason: reason.clone(),
+                    });
+                }
+                Err(reason) => tracing::warn!(
+                    interface = name,
+                    reason,
+                    "cannot attach: endpoints behind this interface are measured by the workers' clocks"
+                ),
+            }
+            self.interfaces.push(status);
+        }
+        Ok(())
+    }
+}
+
+/// What the kernel counted of one endpoint, over all CPUs.
+pub fn wire_total(tables: &SharedTables, endpoint: u32) -> EndpointWire {
+    let mut total = EndpointWire::default();
+    if endpoint as usize >= tables.sizes.capacity {
+        return total;
+    }
+    for cpu in 0..tables.sizes.cpus {
+        let row = tables.wire[cpu * tables.sizes.capacity + endpoint as usize].read();
+        total.started += row.started;
+        total.finished += row.finished;
+        total.first_byte_ns_sum += row.first_byte_ns_sum;
+        total.first_byte_count += row.first_byte_count;
+        total.connect_ns_sum += row.connect_ns_sum;
+        total.connect_count += row.connect_count;
+        total.opened += row.opened;
+        total.closed += row.closed;
+        total.retransmits += row.retransmits;
+        total.resets += row.resets;
+        total.bytes_out += row.bytes_out;
+        total.bytes_in += row.bytes_in;
+    }
+    total
+}
+
+/// CPUs this machine may ever have: rows the per-CPU tables need.
+///
+/// # Errors
+/// What reading `/sys/devices/system/cpu/possible` says.
+pub fn possible_cpus() -> io::Result<usize> {
+    aya::util::nr_cpus().map_err(|(_, error)| error)
+}
+
+fn load_kernel(options: &DataplaneOptions) -> Result<Option<Kernel>, DataplaneError> {
+    if options.mode == EbpfMode::Off {
+        return Ok(None);
+    }
+    match Kernel::load(options.sizes) {
+        Ok(kernel) => Ok(Some(kernel)),
+        Err(cause) if options.mode == EbpfMode::Required => Err(DataplaneError::Unavailable(cause)),
+        Err(cause) => {
+            warn_unavailable(&cause, &options.instance);
+            Ok(None)
+        }
+    }
+}
+
+fn named_interfaces(names: &[String]) -> Result<Vec<Interface>, DataplaneError> {
+    let find = |name: &String| {
+        Interface::named(name).ok_or_else(|| DataplaneError::UnknownInterface {
+            name: name.clone(),
+            existing: Interface::all()
+                .unwrap_or_default()
+                .into_iter()
+                .map(|interface| interface.name)
+                .collect(),
+        })
+    };
+    let mut interfaces: Vec<Interface> = names.iter().map(find).collect::<Result<_, _>>()?;
+    interfaces.sort_by_key(|interface| interface.index);
+    interfaces.dedup();
+    Ok(interfaces)
+}
+
+fn routed_interfaces(endpoints: &[Peer]) -> Vec<Interface> {
+    let destinations: Vec<SocketAddr> = endpoints.iter().map(|peer| peer.address).collect();
+    let (interfaces, unreachable) = interfaces::towards(&destinations);
+    for (endpoint, error) in unreachable {
+        tracing::warn!(%endpoint, %error, "no route to the endpoint: its interface is unknown");
+    }
+    let names: Vec<&str> = interfaces.iter().map(|found| &*found.name).collect();
+    tracing::info!(
+        interfaces = names.join(" "),
+        "no interface given: these lead to the endpoints"
+    );
+    interfaces
+}
+
+fn warn_unavailable(cause: &Unavailable, instance: &str) {
+    let because = std::error::Error::source(cause).map(|source| format!(" ({source})"));
+    tracing::warn!(
+        instance,
+        "no BPF: {cause}{}. Latency is measured by the workers' clocks, which include the proxy's own delay, and \
+         handshakes, resets and retransmits are not counted",
+        because.unwrap_or_default()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: Sizes = Sizes {
+        capacity: 4,
+        workers: 2,
+        cpus: 2,
+        flows: 8,
+    };
+
+    fn options(mode: EbpfMode) -> DataplaneOptions {
+        DataplaneOptions {
+            mode,
+            interfaces: Vec::new(),
+            endpoints: Vec::new(),
+            sizes: SIZES,
+            instance: "test".to_owned(),
+        }
+    }
+
+    #[test]
+    fn without_bpf_the_tables_lie_in_plain_memory_and_say_whose_they_are() {
+        let dataplane = Dataplane::open(options(EbpfMode::Off)).expect("nothing can fail");
+        assert!(!dataplane.has_kernel());
+        assert!(dataplane.status().is_empty());
+        let meta = dataplane.tables().meta[0].read();
+        assert_eq!(meta.magic, weir_common::MAGIC);
+        dataplane.heartbeat(Moment::from_nanos(7));
+        assert_eq!(dataplane.tables().meta[0].read().heartbeat_ns, 7);
+    }
+
+    #[test]
+    fn an_unknown_interface_is_named_beside_those_that_exist() {
+        let error = Dataplane::open(DataplaneOptions {
+            interfaces: vec!["lo".to_owned(), "no-such-interface".to_owned()],
+            ..options(EbpfMode::Off)
+        });
+        let text = error.err().expect("it does not exist").to_string();
+        assert!(text.contains("no-such-interface"), "{text}");
+        assert!(text.contains("lo"), "{text}");
+    }
+
+    #[test]
+    fn counters_of_an_endpoint_are_summed_over_cpus_and_unknown_endpoints_have_none() {
+        let dataplane = Dataplane::open(options(EbpfMode::Off)).expect("nothing can fail");
+        let tables = dataplane.tables();
+        tables.wire[1].started.store(3, Relaxed);
+        tables.wire[SIZES.capacity + 1].started.store(4, Relaxed);
+        tables.wire[SIZES.capacity + 2].started.store(50, Relaxed);
+        assert_eq!(dataplane.wire(1).started, 7);
+        assert_eq!(dataplane.wire(1).finished, 0);
+        assert_eq!(dataplane.wire(4), EndpointWire::default());
+    }
+}

@@ -1,0 +1,153 @@
+//! The few calls of bpf(2) that are made once a connection, without a library in between: elements of hash tables, and
+//! what a table looks like.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use weir_common::{EndpointId, EndpointIdValue, Flow, FlowKey};
+
+/// A key or value of a hash table.
+///
+/// # Safety
+/// The type is `repr(C)`, consists of plain integers and has no implicit padding, so that the kernel may read and
+/// write all its bytes.
+pub unsafe trait Plain: Copy + Default {}
+
+// SAFETY: two addresses and two ports, 36 bytes together, as `weir_common` asserts.
+unsafe impl Plain for FlowKey {}
+// SAFETY: plain integers that fill 48 bytes, as `weir_common` asserts.
+unsafe impl Plain for Flow {}
+// SAFETY: plain integers that fill 20 bytes, as `weir_common` asserts.
+unsafe impl Plain for EndpointId {}
+// SAFETY: plain integers that fill 16 bytes, as `weir_common` asserts.
+unsafe impl Plain for EndpointIdValue {}
+
+/// A hash table of the kernel.
+pub struct HashTable<K, V> {
+    fd: OwnedFd,
+    types: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Plain, V: Plain> HashTable<K, V> {
+    /// # Errors
+    /// `InvalidData` if the table's keys or values are of another size.
+    pub fn over(fd: OwnedFd) -> io::Result<Self> {
+        let shape = Shape::of(fd.as_fd())?;
+        let expected = (size_of::<K>(), size_of::<V>());
+        if (shape.key_size as usize, shape.value_size as usize) != expected {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Self {
+            fd,
+            types: PhantomData,
+        })
+    }
+
+    /// Adds an element or replaces it.
+    ///
+    /// # Errors
+    /// `E2BIG` when the table is full.
+    pub fn insert(&self, key: &K, value: &V) -> io::Result<()> {
+        self.element(BPF_MAP_UPDATE_ELEM, key, std::ptr::from_ref(value) as u64)
+    }
+
+    pub fn find(&self, key: &K) -> io::Result<Option<V>> {
+        let mut value = V::default();
+        let place = std::ptr::from_mut(&mut value) as u64;
+        absent_is_none(self.element(BPF_MAP_LOOKUP_ELEM, key, place))
+            .map(|found| found.map(|()| value))
+    }
+
+    /// Says whether there was one.
+    pub fn remove(&self, key: &K) -> io::Result<bool> {
+        absent_is_none(self.element(BPF_MAP_DELETE_ELEM, key, 0)).map(|found| found.is_some())
+    }
+
+    fn element(&self, command: libc::c_int, key: &K, value: u64) -> io::Result<()> {
+        let mut attributes = ElementAttributes {
+            map_fd: self.fd.as_raw_fd() as u32,
+            padding: 0,
+            key: std::ptr::from_ref(key) as u64,
+            value,
+            flags: 0,
+        };
+        // SAFETY: `key` points to a `K` and `value`, where the command uses one, to a `V`, both alive for the call;
+        // `over` checked that the table's sizes are theirs, and `Plain` that the kernel may write all their bytes.
+        unsafe { bpf(command, &mut attributes) }
+    }
+}
+
+fn absent_is_none(result: io::Result<()>) -> io::Result<Option<()>> {
+    match result {
+        Ok(()) => Ok(Some(())),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sizes and flags of a table: the beginning of the kernel's `struct bpf_map_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape {
+    map_type: u32,
+    id: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    flags: u32,
+}
+
+impl Shape {
+    pub fn of(table: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut shape = Self::default();
+        let mut attributes = InfoAttributes {
+            fd: table.as_raw_fd() as u32,
+            length: size_of::<Self>() as u32,
+            info: std::ptr::from_mut(&mut shape) as u64,
+        };
+        // SAFETY: `info` points to `length` bytes of plain integers that outlive the call.
+        unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
+        Ok(shape)
+    }
+
+    pub fn is_mappable(&self) -> bool {
+        self.flags & BPF_F_MMAPABLE != 0
+    }
+}
+
+// Command numbers of the kernel's `enum bpf_cmd`.
+const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_F_MMAPABLE: u32 = 1 << 10;
+
+/// Attributes of the element commands. The kernel takes a shorter union for one whose rest is zero.
+#[repr(C)]
+struct ElementAttributes {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct InfoAttributes {
+    fd: u32,
+    length: u32,
+    info: u64,
+}
+
+/// # Safety
+/// `attributes` are those of `command`, and every address in them is good for what the command does with it.
+unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> io::Result<()> {
+    let (attributes, size) = (std::ptr::from_mut(attributes), size_of::<A>());
+    // SAFETY: the kernel reads and writes `size` bytes at `attributes`; the caller answers for what they point to.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
