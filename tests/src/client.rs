@@ -34,7 +34,12 @@ impl Response {
 impl Client {
     /// Connects from `place`.
     pub fn connect(place: &Place, address: SocketAddr) -> io::Result<Self> {
-        let stream = place.run(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+        place.run(|| Self::connect_here(address))
+    }
+
+    /// Connects from where the calling thread is.
+    pub fn connect_here(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

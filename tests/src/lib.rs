@@ -10,6 +10,7 @@ pub mod leftovers;
 pub mod load;
 pub mod message;
 pub mod namespace;
+pub mod origin;
 pub mod pattern;
 pub mod process;
 pub mod skip;

@@ -35,6 +35,13 @@ pub enum Pace {
     PerSecond(f64),
 }
 
+/// Where the recorded part of a run begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    Start,
+    End,
+}
+
 /// What came of it, after the warm-up.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -81,6 +88,11 @@ pub fn get_request(path: &str) -> Vec<u8> {
 impl Load {
     /// Runs on the calling thread, in its namespace, until its length is over or `stop` is set.
     pub fn run(&self, stop: &AtomicBool) -> io::Result<Report> {
+        self.run_observed(stop, |_| {})
+    }
+
+    /// The same, and calls `on_edge` when recording starts and when it has ended.
+    pub fn run_observed(&self, stop: &AtomicBool, on_edge: impl FnMut(Edge)) -> io::Result<Report> {
         let mut run = Run {
             load: self,
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
@@ -88,7 +100,7 @@ impl Load {
             idle: Vec::with_capacity(self.connections),
             late: VecDeque::new(),
             report: Report::empty(),
-            recording: self.warm_up.is_zero(),
+            recording: false,
         };
         for index in 0..self.connections {
             let connection = Connection::open(self.target)?;
@@ -96,7 +108,7 @@ impl Load {
             run.connections.push(Some(connection));
             run.idle.push(index);
         }
-        run.drive(stop)?;
+        run.drive(stop, on_edge)?;
         Ok(run.report)
     }
 }
@@ -114,10 +126,10 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn drive(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    fn drive(&mut self, stop: &AtomicBool, mut on_edge: impl FnMut(Edge)) -> io::Result<()> {
         let start = Instant::now();
         let mut recorded_from = start;
-        let end = start + self.load.warm_up + self.load.length;
+        let mut end = start + self.load.warm_up + self.load.length;
         let mut events = Vec::with_capacity(256);
         let mut scratch = vec![0; 256 * 1024];
         let mut due = start;
@@ -125,11 +137,19 @@ impl Run<'_> {
             let now = Instant::now();
             if now >= end || stop.load(Ordering::Relaxed) {
                 self.report.elapsed = now - recorded_from;
+                if self.recording {
+                    on_edge(Edge::End);
+                }
                 return Ok(());
             }
             if !self.recording && now >= start + self.load.warm_up {
+                on_edge(Edge::Start);
                 self.recording = true;
-                recorded_from = now;
+                // What the callback took is not part of the run, and no request was due meanwhile.
+                recorded_from = Instant::now();
+                due = recorded_from;
+                end = recorded_from + self.load.length;
+                continue;
             }
             let wake = self.send_due(&mut due, now).min(end);
             let timeout = timespec(wake.saturating_duration_since(now));

@@ -235,7 +235,7 @@ impl Wire {
         self.buffer.drain(..self.start);
         self.start = 0;
         let old = self.buffer.len();
-        self.buffer.resize(old + 64 * 1024, 0);
+        self.buffer.resize(old + 32 * 1024, 0);
         let read = self.stream.read(&mut self.buffer[old..]);
         self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
         read

@@ -1,0 +1,154 @@
+//! What is measured, and the figures a table shows of it.
+
+use clap::ValueEnum;
+
+use crate::memory::Memory;
+use crate::round::Round;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Subject {
+    SmallSplit,
+    SmallShared,
+    LargeSplit,
+    HalfLoad,
+    Memory,
+}
+
+/// What one round gave.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(untagged)]
+pub enum Outcome {
+    Round(Round),
+    Memory(Memory),
+}
+
+/// A column: its title, its unit's digits after the point, and where it is in an outcome.
+pub struct Figure {
+    pub title: &'static str,
+    pub digits: usize,
+    of: fn(&Outcome) -> Option<f64>,
+}
+
+impl Figure {
+    pub fn of(&self, outcome: &Outcome) -> Option<f64> {
+        (self.of)(outcome)
+    }
+}
+
+impl Subject {
+    pub const ALL: [Subject; 5] = [
+        Subject::SmallSplit,
+        Subject::SmallShared,
+        Subject::LargeSplit,
+        Subject::HalfLoad,
+        Subject::Memory,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Subject::SmallSplit => "small GET, split",
+            Subject::SmallShared => "small GET, shared",
+            Subject::LargeSplit => "100 KiB bodies, split",
+            Subject::HalfLoad => "small GET at half load, split",
+            Subject::Memory => "idle clients",
+        }
+    }
+
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Subject::SmallSplit => {
+                "proxy alone on one core, load and endpoints on the other, at saturation"
+            }
+            Subject::SmallShared => "load, endpoints and proxy on one core, at saturation",
+            Subject::LargeSplit => {
+                "proxy alone on one core, load and endpoints on the other, at saturation"
+            }
+            Subject::HalfLoad => {
+                "half the rate at which the slower of nginx and HAProxy saturates, evenly spaced"
+            }
+            Subject::Memory => "user memory, after one request each",
+        }
+    }
+
+    /// The first figure is the one that is compared.
+    pub fn figures(self) -> &'static [Figure] {
+        match self {
+            Subject::SmallSplit | Subject::SmallShared | Subject::LargeSplit => &SATURATED,
+            Subject::HalfLoad => &HALF,
+            Subject::Memory => &MEMORY,
+        }
+    }
+}
+
+static SATURATED: [Figure; 4] = [
+    Figure {
+        title: "CPU us/request",
+        digits: 2,
+        of: |outcome| Some(round(outcome)?.cpu_us),
+    },
+    Figure {
+        title: "user",
+        digits: 2,
+        of: |outcome| Some(round(outcome)?.user_us),
+    },
+    Figure {
+        title: "system",
+        digits: 2,
+        of: |outcome| Some(round(outcome)?.system_us),
+    },
+    Figure {
+        title: "requests/s",
+        digits: 0,
+        of: |outcome| Some(round(outcome)?.per_second),
+    },
+];
+
+static HALF: [Figure; 4] = [
+    Figure {
+        title: "p99 us",
+        digits: 0,
+        of: |outcome| Some(round(outcome)?.p99_us),
+    },
+    Figure {
+        title: "p50 us",
+        digits: 0,
+        of: |outcome| Some(round(outcome)?.p50_us),
+    },
+    Figure {
+        title: "CPU us/request",
+        digits: 2,
+        of: |outcome| Some(round(outcome)?.cpu_us),
+    },
+    Figure {
+        title: "requests/s",
+        digits: 0,
+        of: |outcome| Some(round(outcome)?.per_second),
+    },
+];
+
+static MEMORY: [Figure; 2] = [
+    Figure {
+        title: "B/client",
+        digits: 0,
+        of: |outcome| Some(memory(outcome)?.per_client),
+    },
+    Figure {
+        title: "at start, MiB",
+        digits: 1,
+        of: |outcome| Some(memory(outcome)?.at_start / 1048576.0),
+    },
+];
+
+fn round(outcome: &Outcome) -> Option<&Round> {
+    match outcome {
+        Outcome::Round(round) => Some(round),
+        Outcome::Memory(_) => None,
+    }
+}
+
+fn memory(outcome: &Outcome) -> Option<&Memory> {
+    match outcome {
+        Outcome::Memory(memory) => Some(memory),
+        Outcome::Round(_) => None,
+    }
+}
