@@ -85,6 +85,8 @@ fn run(mut arguments: Http) -> Result<()> {
     }
     std::fs::create_dir_all(&arguments.out)
         .with_context(|| format!("cannot make {}", arguments.out.display()))?;
+    // The contenders may take relative paths otherwise than we do.
+    arguments.out = arguments.out.canonicalize().context("just made")?;
     arguments.programs.keep_configuration_in(&arguments.out);
 
     let mut report = Report::new(&arguments.contenders);
