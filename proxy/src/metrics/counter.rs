@@ -21,6 +21,12 @@ impl Counter {
             .store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
+    /// Takes over a count kept elsewhere.
+    #[inline]
+    pub fn set(&self, total: u64) {
+        self.0.store(total, Relaxed);
+    }
+
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -40,6 +46,11 @@ impl Gauge {
     pub fn lower(&self) {
         self.0
             .store(self.0.load(Relaxed).saturating_sub(1), Relaxed);
+    }
+
+    #[inline]
+    pub fn set(&self, level: u64) {
+        self.0.store(level, Relaxed);
     }
 
     pub fn value(&self) -> u64 {

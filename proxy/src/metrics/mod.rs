@@ -2,7 +2,30 @@
 //! and named only when somebody asks.
 
 mod counter;
+mod endpoints;
+mod observed;
+mod text;
 mod worker;
+mod workers;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
+pub use observed::{EbpfStatus, InterfaceStatus, Observed};
 pub use worker::{LocalCause, ResponseClass, WorkerCounters};
+
+use crate::moment::Moment;
+use text::Text;
+
+/// Media type of [`render`]'s text.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All figures at this moment, in Prometheus' text format.
+pub fn render(observed: &Observed, now: Moment) -> String {
+    let mut text = Text::default();
+    observed.write_process(&mut text, now);
+    workers::write(&mut text, &observed.workers);
+    endpoints::write(&mut text, observed, now);
+    text.finish()
+}
+
+#[cfg(test)]
+mod tests;

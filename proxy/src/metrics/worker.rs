@@ -48,13 +48,15 @@ pub struct WorkerCounters {
     pub kernel_samples: Counter,
     /// First-byte latencies taken from the worker's clock because the kernel had none for the exchange.
     pub worker_samples: Counter,
-    /// Upstream connections the kernel could not measure because its table was full.
-    pub unmeasured_flows: Counter,
 
-    /// Times a receive stopped because all buffers were in use.
+    /// Connections the ring holds, downstream and upstream, those that are being closed included.
+    pub ring_connections: Gauge,
+    /// Receive buffers in use.
+    pub ring_buffers: Gauge,
+    /// Receives that found no buffer.
     pub buffers_exhausted: Counter,
-    /// Times an operation waited because the submission queue was full.
-    pub submission_full: Counter,
+    /// Connections that could not be accepted for want of descriptors or memory.
+    pub accept_failed: Counter,
 }
 
 /// First digit of a status.

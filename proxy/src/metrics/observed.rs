@@ -1,0 +1,101 @@
+//! Where everything is that can be told about a running proxy: for scrapers and for `/config_dump`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::text::{Kind, Text};
+use super::worker::WorkerCounters;
+use crate::balance::shared::SharedTables;
+use crate::moment::Moment;
+use crate::snapshot::Snapshot;
+
+/// Handles to all that is observed. Reading it disturbs nobody.
+pub struct Observed {
+    /// Tells the proxies of a host apart.
+    pub instance: String,
+    pub started: Moment,
+    pub snapshot: Arc<Snapshot>,
+    pub tables: SharedTables,
+    pub workers: Vec<Arc<WorkerCounters>>,
+    pub ebpf: Box<dyn Fn() -> EbpfStatus + Send + Sync>,
+}
+
+/// What the kernel's side does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EbpfStatus {
+    /// Whether kernel programs measure.
+    pub active: bool,
+    /// If not, why, in words.
+    pub reason: Option<String>,
+    pub interfaces: Vec<InterfaceStatus>,
+    /// Packets the programs saw, by what they made of them.
+    pub packets: BTreeMap<String, u64>,
+    /// Upstream connections that go unmeasured because there was no room for them.
+    pub unmeasured_connections: u64,
+}
+
+/// One interface programs are to be attached to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InterfaceStatus {
+    pub name: String,
+    /// How they are attached; `None` if they are not.
+    pub hook: Option<String>,
+    /// Why they are not.
+    pub error: Option<String>,
+}
+
+impl Observed {
+    /// Version of the running binary.
+    pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    pub(super) fn write_process(&self, text: &mut Text, now: Moment) {
+        text.family(
+            Kind::Gauge,
+            "weir_info",
+            "Constant 1, labelled by what runs.",
+        )
+        .sample(
+            &[("version", Self::VERSION), ("instance", &self.instance)],
+            1,
+        );
+        text.family(Kind::Gauge, "weir_uptime_seconds", "Time since the start.")
+            .sample(&[], now.since(self.started).as_secs_f64());
+
+        let ebpf = (self.ebpf)();
+        text.family(
+            Kind::Gauge,
+            "weir_ebpf_active",
+            "1 if kernel programs measure, 0 if the workers' clocks do.",
+        )
+        .sample(&[], u8::from(ebpf.active));
+        let mut attached = text.family(
+            Kind::Gauge,
+            "weir_ebpf_attached",
+            "1 if programs are attached to the interface.",
+        );
+        for interface in &ebpf.interfaces {
+            attached.sample(
+                &[("interface", &interface.name)],
+                u8::from(interface.hook.is_some()),
+            );
+        }
+        let mut packets = text.family(
+            Kind::Counter,
+            "weir_ebpf_packets_total",
+            "Packets kernel programs saw, by what they made of them.",
+        );
+        for (reason, count) in &ebpf.packets {
+            packets.sample(&[("reason", reason)], count);
+        }
+        text.family(
+            Kind::Counter,
+            "weir_ebpf_unmeasured_connections_total",
+            "Upstream connections unmeasured because there was no room for them.",
+        )
+        .sample(&[], ebpf.unmeasured_connections);
+    }
+}

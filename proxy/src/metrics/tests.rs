@@ -1,0 +1,179 @@
+//! The whole exposition of a small proxy: what a scraper finds by name.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::*;
+use crate::balance::shared::{SharedTables, Sizes};
+use crate::balance::{
+    Balancer, EndpointRows, LatencySample, LatencySource, Lease, Method, Outcome, Weight,
+};
+use crate::snapshot::{Snapshot, Target};
+
+const START: Moment = Moment::from_nanos(1_000_000_000);
+
+/// Two workers; `10.0.0.1:80` to be picked, `10.0.0.2:80` drained.
+fn observed() -> Observed {
+    let tables = SharedTables::anonymous(Sizes {
+        capacity: 2,
+        workers: 2,
+        cpus: 2,
+        flows: 1,
+    });
+    let target = |host: u8, weight: Weight| Target {
+        address: ([10, 0, 0, host], 80).into(),
+        weight,
+    };
+    let targets = [target(1, Weight::ONE), target(2, Weight::DRAINED)];
+    let mut rows = EndpointRows::new(tables.clone());
+    let snapshot = Snapshot::quick(1, &[], &targets, &mut rows).expect("rows enough");
+    Observed {
+        instance: "blue \"one\"".into(),
+        started: START,
+        snapshot: Arc::new(snapshot),
+        tables,
+        workers: (0..2).map(|_| Arc::default()).collect(),
+        ebpf: Box::new(|| EbpfStatus {
+            active: true,
+            interfaces: vec![InterfaceStatus {
+                name: "eth0".into(),
+                hook: Some("tcx".into()),
+                error: None,
+            }],
+            packets: [("measured".to_owned(), 12)].into(),
+            ..EbpfStatus::default()
+        }),
+    }
+}
+
+fn pick(observed: &Observed, balancer: &mut Balancer) -> Lease {
+    balancer
+        .pick(&observed.snapshot.backends()[0], START)
+        .expect("one endpoint is active")
+}
+
+fn assert_has(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(
+            text.lines().any(|found| found == *line),
+            "no line {line} in:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn counters_of_workers_are_summed() {
+    let observed = observed();
+    for (worker, requests) in observed.workers.iter().zip([3, 4]) {
+        worker.requests.add(requests);
+        worker.downstream_active.raise();
+        worker.responses.of(ResponseClass::ServerError).increment();
+        worker.local_replies.of(LocalCause::NoEndpoint).increment();
+        worker.selections.of(Method::P2c).add(2);
+    }
+    let info = format!(
+        r#"weir_info{{version="{}",instance="blue \"one\""}} 1"#,
+        Observed::VERSION
+    );
+    assert_has(
+        &render(&observed, START + Duration::from_secs(2)),
+        &[
+            &info,
+            "weir_uptime_seconds 2",
+            r#"weir_ebpf_attached{interface="eth0"} 1"#,
+            r#"weir_ebpf_packets_total{reason="measured"} 12"#,
+            "weir_requests_total 7",
+            "weir_downstream_connections 2",
+            r#"weir_responses_total{class="5xx"} 2"#,
+            r#"weir_responses_total{class="2xx"} 0"#,
+            r#"weir_local_replies_total{reason="no-endpoint"} 2"#,
+            r#"weir_selections_total{method="p2c"} 4"#,
+        ],
+    );
+}
+
+#[test]
+fn an_endpoint_shows_what_the_balancer_and_the_kernel_know_of_it() {
+    let observed = observed();
+    let mut balancers: Vec<Balancer> = (0..2)
+        .map(|worker| Balancer::new(observed.tables.clone(), worker, 1))
+        .collect();
+    let sample = LatencySample {
+        length: Duration::from_millis(250),
+        source: LatencySource::Kernel,
+        self_delay: Duration::from_millis(1),
+    };
+    let outcomes = [
+        Outcome::Success {
+            latency: Some(sample),
+        },
+        Outcome::Failure,
+        Outcome::Neutral,
+    ];
+    for (worker, outcome) in [0, 1, 0].into_iter().zip(outcomes) {
+        let lease = pick(&observed, &mut balancers[worker]);
+        balancers[worker].finish(lease, outcome, START);
+    }
+    let _held = pick(&observed, &mut balancers[1]);
+    for cpu in 0..2 {
+        let row = &observed.tables.wire[cpu * 2];
+        row.first_byte_ns_sum.store(250_000_000, Relaxed);
+        row.first_byte_count.store(1, Relaxed);
+        row.bytes_in.store(40, Relaxed);
+    }
+
+    let of = r#"namespace="default",backend="default",endpoint="10.0.0.1:80""#;
+    let lines = [
+        format!("weir_endpoint_health{{{of}}} 0.7"),
+        format!("weir_endpoint_latency_seconds{{{of},source=\"kernel\"}} 0.25"),
+        format!("weir_endpoint_pending{{{of}}} 1"),
+        format!("weir_endpoint_picks_total{{{of}}} 4"),
+        format!("weir_endpoint_requests_total{{{of},outcome=\"success\"}} 1"),
+        format!("weir_endpoint_requests_total{{{of},outcome=\"failure\"}} 1"),
+        format!("weir_endpoint_requests_total{{{of},outcome=\"neutral\"}} 1"),
+        format!("weir_endpoint_ejections_total{{{of},reason=\"failures\"}} 0"),
+        format!("weir_endpoint_self_delay_seconds{{{of}}} 0.001"),
+        format!("weir_endpoint_first_byte_seconds_sum{{{of}}} 0.5"),
+        format!("weir_endpoint_first_byte_seconds_count{{{of}}} 2"),
+        format!("weir_endpoint_wire_bytes_total{{{of},direction=\"in\"}} 80"),
+    ];
+    let lines: Vec<&str> = lines.iter().map(|line| &**line).collect();
+    assert_has(&render(&observed, START), &lines);
+}
+
+#[test]
+fn endpoints_are_counted_by_state() {
+    let observed = observed();
+    let mut balancer = Balancer::new(observed.tables.clone(), 0, 1);
+    for _ in 0..5 {
+        let lease = pick(&observed, &mut balancer);
+        balancer.finish(lease, Outcome::Failure, START);
+    }
+    let state = |state, count| {
+        format!(
+            "weir_endpoints{{namespace=\"default\",backend=\"default\",state=\"{state}\",bucket=\"0\"}} {count}"
+        )
+    };
+    let lines = [state("active", 0), state("ejected", 1), state("drained", 1)];
+    let lines: Vec<&str> = lines.iter().map(|line| &**line).collect();
+    assert_has(&render(&observed, START), &lines);
+}
+
+#[test]
+fn an_unmeasured_endpoint_has_no_latency_rather_than_zero() {
+    let text = render(&observed(), START);
+    assert!(!text.contains("\nweir_endpoint_latency_seconds{"), "{text}");
+}
+
+#[test]
+fn every_family_is_announced_once() {
+    let text = render(&observed(), START);
+    let mut announced = std::collections::HashSet::new();
+    for line in text.lines() {
+        if let Some(family) = line.strip_prefix("# TYPE ") {
+            assert!(announced.insert(family), "{family} twice");
+        }
+    }
+    assert!(announced.len() > 30);
+}

@@ -1,0 +1,201 @@
+//! Exports what workers count, summed over them.
+
+use std::sync::Arc;
+
+use super::counter::{Counter, CounterOf, Gauge, Label};
+use super::text::{Kind, Text};
+use super::worker::WorkerCounters;
+
+pub fn write(text: &mut Text, workers: &[Arc<WorkerCounters>]) {
+    let mut sums = Sums { text, workers };
+    sums.downstream();
+    sums.upstream();
+    sums.exchanges();
+    sums.picks();
+    sums.ring();
+}
+
+struct Sums<'a> {
+    text: &'a mut Text,
+    workers: &'a [Arc<WorkerCounters>],
+}
+
+impl Sums<'_> {
+    fn downstream(&mut self) {
+        self.counter(
+            "weir_downstream_connections_total",
+            "Client connections accepted.",
+            |worker| &worker.downstream_accepted,
+        );
+        self.counter(
+            "weir_downstream_refused_total",
+            "Client connections turned away before a byte was read.",
+            |worker| &worker.downstream_refused,
+        );
+        self.gauge(
+            "weir_downstream_connections",
+            "Client connections open.",
+            |worker| &worker.downstream_active,
+        );
+        self.directions(
+            "weir_downstream_bytes_total",
+            "Bytes received from (in) and sent to (out) clients.",
+            |worker| &worker.downstream_bytes_in,
+            |worker| &worker.downstream_bytes_out,
+        );
+    }
+
+    fn upstream(&mut self) {
+        self.counter(
+            "weir_upstream_connections_total",
+            "Connections to endpoints begun.",
+            |worker| &worker.upstream_opened,
+        );
+        self.counter(
+            "weir_upstream_connect_failed_total",
+            "Connections to endpoints that never stood.",
+            |worker| &worker.upstream_connect_failed,
+        );
+        self.counter(
+            "weir_upstream_reused_total",
+            "Attempts that found an idle connection.",
+            |worker| &worker.upstream_reused,
+        );
+        self.gauge(
+            "weir_upstream_connections",
+            "Connections to endpoints open, idle ones included.",
+            |worker| &worker.upstream_active,
+        );
+        self.directions(
+            "weir_upstream_bytes_total",
+            "Bytes received from (in) and sent to (out) endpoints.",
+            |worker| &worker.upstream_bytes_in,
+            |worker| &worker.upstream_bytes_out,
+        );
+        self.counter(
+            "weir_stale_retries_total",
+            "Requests sent again because the idle connection they were put on had died.",
+            |worker| &worker.stale_retries,
+        );
+    }
+
+    fn exchanges(&mut self) {
+        self.counter(
+            "weir_requests_total",
+            "Requests whose head was read.",
+            |worker| &worker.requests,
+        );
+        self.labelled(
+            "weir_responses_total",
+            "Final responses sent, by first digit of the status.",
+            "class",
+            |worker| &worker.responses,
+        );
+        self.labelled(
+            "weir_local_replies_total",
+            "Responses made by the proxy itself, by cause.",
+            "reason",
+            |worker| &worker.local_replies,
+        );
+        self.counter(
+            "weir_client_cancelled_total",
+            "Requests whose client went away before the response ended.",
+            |worker| &worker.client_cancelled,
+        );
+    }
+
+    fn picks(&mut self) {
+        self.labelled(
+            "weir_selections_total",
+            "Endpoints picked, by how the pick was decided.",
+            "method",
+            |worker| &worker.selections,
+        );
+        self.counter(
+            "weir_no_endpoint_total",
+            "Picks that found nothing to pick.",
+            |worker| &worker.no_endpoint,
+        );
+        let mut samples = self.text.family(
+            Kind::Counter,
+            "weir_latency_samples_total",
+            "Latencies taken into account, by whose clock measured them.",
+        );
+        let total = |read| total(self.workers, read);
+        samples.sample(
+            &[("source", "kernel")],
+            total(|worker| &worker.kernel_samples),
+        );
+        samples.sample(
+            &[("source", "worker")],
+            total(|worker| &worker.worker_samples),
+        );
+    }
+
+    fn ring(&mut self) {
+        self.gauge(
+            "weir_ring_connections",
+            "Connections the rings hold, those being closed included.",
+            |worker| &worker.ring_connections,
+        );
+        self.gauge("weir_ring_buffers", "Receive buffers in use.", |worker| {
+            &worker.ring_buffers
+        });
+        self.counter(
+            "weir_ring_buffers_exhausted_total",
+            "Receives that found no buffer.",
+            |worker| &worker.buffers_exhausted,
+        );
+        self.counter(
+            "weir_accept_failed_total",
+            "Connections not accepted for want of descriptors or memory.",
+            |worker| &worker.accept_failed,
+        );
+    }
+
+    fn counter(&mut self, name: &'static str, help: &str, read: fn(&WorkerCounters) -> &Counter) {
+        self.text
+            .family(Kind::Counter, name, help)
+            .sample(&[], total(self.workers, read));
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &str, read: fn(&WorkerCounters) -> &Gauge) {
+        let levels = self.workers.iter().map(|worker| read(worker).value());
+        self.text
+            .family(Kind::Gauge, name, help)
+            .sample(&[], levels.sum::<u64>());
+    }
+
+    fn directions(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        inward: fn(&WorkerCounters) -> &Counter,
+        outward: fn(&WorkerCounters) -> &Counter,
+    ) {
+        let mut family = self.text.family(Kind::Counter, name, help);
+        family.sample(&[("direction", "in")], total(self.workers, inward));
+        family.sample(&[("direction", "out")], total(self.workers, outward));
+    }
+
+    fn labelled<L: Label>(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        label: &str,
+        read: fn(&WorkerCounters) -> &CounterOf<L>,
+    ) {
+        let mut family = self.text.family(Kind::Counter, name, help);
+        for value in L::ALL {
+            let counts = self
+                .workers
+                .iter()
+                .map(|worker| read(worker).of(*value).value());
+            family.sample(&[(label, value.name())], counts.sum::<u64>());
+        }
+    }
+}
+
+fn total(workers: &[Arc<WorkerCounters>], read: fn(&WorkerCounters) -> &Counter) -> u64 {
+    workers.iter().map(|worker| read(worker).value()).sum()
+}
