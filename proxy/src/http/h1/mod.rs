@@ -22,6 +22,9 @@ pub use request::RequestHead;
 pub use response::ResponseHead;
 pub use scan::HeadScan;
 
+#[cfg(test)]
+mod tests;
+
 /// How large a head may be. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {

@@ -102,3 +102,115 @@ impl HeadScan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Answer = Result<Option<usize>, HeadError>;
+
+    const LIMITS: HeadLimits = HeadLimits {
+        head: 200,
+        fields: 8,
+        uri: 20,
+    };
+
+    /// Feeds ever longer prefixes, cut at the given places: the answer, and how many bytes it took.
+    fn scanned(mut scan: HeadScan, bytes: &[u8], cuts: &[usize]) -> Answer {
+        for &cut in cuts {
+            if let Some(length) = scan.advance(&bytes[..cut], &LIMITS)? {
+                return Ok(Some(length));
+            }
+        }
+        scan.advance(bytes, &LIMITS)
+    }
+
+    fn rows() -> Vec<(Vec<u8>, Answer)> {
+        let long_line = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(150));
+        let long_field = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(190));
+        let exact = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(177));
+        let one_more = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(178));
+        let late_lf = format!("GET / HTTP/1.1\r\nA: {}\nb", "x".repeat(190));
+        let too_large = Err(HeadError::TooLarge { limit: 200 });
+        let rows: [(&str, Answer); 18] = [
+            ("", Ok(None)),
+            ("GET / HTTP/1.1\r\n", Ok(None)),
+            ("GET / HTTP/1.1\r\n\r", Ok(None)),
+            ("GET / HTTP/1.1\r\n\r\n", Ok(Some(18))),
+            ("GET / HTTP/1.1\r\nA: b\r\n\r\nGET", Ok(Some(24))),
+            ("\r\n\r\nGET / HTTP/1.1\r\n\r\n", Ok(Some(22))),
+            ("\r\n\r\n\r\n\r\nA\r\n\r\n", Ok(Some(13))),
+            ("\r\n\r\n\r\n\r\n\r\nA\r\n\r\n", Err(HeadError::EmptyLines)),
+            ("\nGET / HTTP/1.1\r\n\r\n", Err(HeadError::BareLf)),
+            ("GET / HTTP/1.1\n\r\n", Err(HeadError::BareLf)),
+            ("GET / HTTP/1.1\r\nA: b\n", Err(HeadError::BareLf)),
+            ("GET / HTTP/1.1\r\nA: b\r\n\n", Err(HeadError::BareLf)),
+            ("GET /\0", Err(HeadError::ControlByte)),
+            (&long_line, Err(HeadError::UriTooLong { limit: 20 })),
+            (&long_field, too_large),
+            (&exact, Ok(Some(200))),
+            (&one_more, too_large),
+            // What lies beyond the limit is never looked at.
+            (&late_lf, too_large),
+        ];
+        let owned = rows.map(|(text, expected)| (text.as_bytes().to_vec(), expected));
+        owned.to_vec()
+    }
+
+    #[test]
+    fn heads_are_found_and_refused_the_same_in_every_split() {
+        for (bytes, expected) in rows() {
+            let text = String::from_utf8_lossy(&bytes);
+            for first in 0..=bytes.len() {
+                for second in first..=bytes.len() {
+                    let found = scanned(HeadScan::request(), &bytes, &[first, second]);
+                    assert_eq!(found, expected, "{text:?} cut at {first} and {second}");
+                }
+            }
+            let every: Vec<usize> = (0..=bytes.len()).collect();
+            assert_eq!(scanned(HeadScan::request(), &bytes, &every), expected);
+        }
+    }
+
+    #[test]
+    fn a_response_begins_with_its_status_line() {
+        let found = scanned(HeadScan::response(), b"\r\nHTTP/1.1 200 OK\r\n\r\n", &[]);
+        assert_eq!(found, Err(HeadError::EmptyLines));
+        let line = format!("HTTP/1.1 200 {}\r\n\r\n", "x".repeat(150));
+        let found = scanned(HeadScan::response(), line.as_bytes(), &[]);
+        assert_eq!(found, Ok(Some(line.len())));
+    }
+
+    #[test]
+    fn a_trickled_head_is_looked_at_once() {
+        let limits = HeadLimits::default();
+        let value = "x".repeat(60_000);
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nA: {value}\r\n\r\n").into_bytes();
+        let mut scan = HeadScan::request();
+        let mut seen = Vec::new();
+        for (at, &byte) in head.iter().enumerate() {
+            seen.push(byte);
+            // A byte looked at again would now be a NUL and an error. Only the one before a line end still matters.
+            if let Some(earlier) = at.checked_sub(2) {
+                seen[earlier] = 0;
+            }
+            let expected = (at + 1 == head.len()).then_some(head.len());
+            assert_eq!(scan.advance(&seen, &limits), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_peer_is_untouched_until_its_first_line_begins() {
+        let mut scan = HeadScan::request();
+        for (bytes, untouched) in [
+            (&b""[..], true),
+            (b"\r", false),
+            (b"\r\n", true),
+            (b"\r\nG", false),
+            (b"\r\nGET / HTTP/1.1\r\n", false),
+        ] {
+            assert_eq!(scan.advance(bytes, &HeadLimits::default()), Ok(None));
+            assert_eq!(scan.is_untouched(), untouched, "{bytes:?}");
+        }
+    }
+}
