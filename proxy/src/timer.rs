@@ -106,10 +106,10 @@ mod tests {
             queue.set(&mut deadline, 1, at(due));
         }
         assert_eq!(queue.queue.len(), 1);
-        assert_eq!(due_owners(&mut queue, &mut deadline, 18), []);
+        assert!(due_owners(&mut queue, &mut deadline, 18).is_empty());
         assert_eq!(queue.next(), Some(at(19)));
         assert_eq!(due_owners(&mut queue, &mut deadline, 19), [1]);
-        assert_eq!(due_owners(&mut queue, &mut deadline, 1000), []);
+        assert!(due_owners(&mut queue, &mut deadline, 1000).is_empty());
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         queue.set(&mut deadline, 1, at(100));
         queue.set(&mut deadline, 1, at(10));
         assert_eq!(due_owners(&mut queue, &mut deadline, 10), [1]);
-        assert_eq!(due_owners(&mut queue, &mut deadline, 100), []);
+        assert!(due_owners(&mut queue, &mut deadline, 100).is_empty());
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let (mut queue, mut deadline) = (Deadlines::default(), Deadline::default());
         queue.set(&mut deadline, 1, at(10));
         deadline.clear();
-        assert_eq!(due_owners(&mut queue, &mut deadline, 50), []);
+        assert!(due_owners(&mut queue, &mut deadline, 50).is_empty());
         queue.set(&mut deadline, 1, at(60));
         assert_eq!(due_owners(&mut queue, &mut deadline, 60), [1]);
     }
