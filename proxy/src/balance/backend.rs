@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::endpoint::{Bucket, Endpoint};
 use super::outlier::HealthPolicy;
 
@@ -15,7 +17,7 @@ pub struct BackendId {
 }
 
 /// What kind of document a backend came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BackendKind {
     /// An `AgentgatewayBackend`.
     Backend,

@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{
-    EndpointLoadCells, EndpointStateCells, EndpointWireCells, FlowSampleCells, LAYOUT_VERSION,
-    MAGIC, MetaCells, Table,
+    EndpointLoadCells, EndpointStateCells, EndpointWire, EndpointWireCells, FlowSampleCells,
+    LAYOUT_VERSION, MAGIC, MetaCells, Table,
 };
 
 /// How many rows each table has.
@@ -45,6 +45,27 @@ impl SharedTables {
         };
         tables.announce();
         tables
+    }
+
+    /// What kernel programs counted of one endpoint, summed over CPUs; all zero where they count nothing.
+    pub fn wire_total(&self, endpoint: u32) -> EndpointWire {
+        let mut total = EndpointWire::default();
+        for cpu in 0..self.sizes.cpus {
+            let row = self.wire[cpu * self.sizes.capacity + endpoint as usize].read();
+            total.started += row.started;
+            total.finished += row.finished;
+            total.first_byte_ns_sum += row.first_byte_ns_sum;
+            total.first_byte_count += row.first_byte_count;
+            total.connect_ns_sum += row.connect_ns_sum;
+            total.connect_count += row.connect_count;
+            total.opened += row.opened;
+            total.closed += row.closed;
+            total.retransmits += row.retransmits;
+            total.resets += row.resets;
+            total.bytes_out += row.bytes_out;
+            total.bytes_in += row.bytes_in;
+        }
+        total
     }
 
     /// Writes `META`, the magic last.

@@ -1,10 +1,11 @@
 //! Exports what is known of every endpoint, read from the shared tables.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::observed::Observed;
 use super::text::{Kind, Text};
-use crate::balance::{Backend, Bucket, Endpoint, Figures, Timed};
+use crate::balance::{Backend, Bucket, Endpoint, Figures};
 use crate::moment::Moment;
 
 pub fn write(text: &mut Text, observed: &Observed, now: Moment) {
@@ -110,12 +111,12 @@ impl Export<'_> {
         self.times(
             "weir_endpoint_first_byte_seconds",
             "Last request byte out to first response byte in, by the kernel.",
-            |figures| figures.wire.first_byte,
+            |Figures { wire, .. }| (wire.first_byte_ns_sum, wire.first_byte_count),
         );
         self.times(
             "weir_endpoint_connect_seconds",
             "SYN to SYN-ACK, by the kernel.",
-            |figures| figures.wire.connect,
+            |Figures { wire, .. }| (wire.connect_ns_sum, wire.connect_count),
         );
         self.counters(
             "weir_endpoint_wire_exchanges_total",
@@ -195,11 +196,13 @@ impl Export<'_> {
         }
     }
 
-    fn times(&mut self, name: &'static str, help: &str, read: fn(&Figures) -> Timed) {
+    /// Nanoseconds summed, and how many times were.
+    fn times(&mut self, name: &'static str, help: &str, read: fn(&Figures) -> (u64, u64)) {
         let mut family = self.text.family(Kind::Summary, name, help);
         for row in self.rows {
-            let Timed { sum, count } = read(&row.figures);
-            family.sum_and_count(&row.labels(), sum.as_secs_f64(), count);
+            let (nanos, count) = read(&row.figures);
+            let sum = Duration::from_nanos(nanos).as_secs_f64();
+            family.sum_and_count(&row.labels(), sum, count);
         }
     }
 }

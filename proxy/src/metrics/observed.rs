@@ -33,8 +33,8 @@ pub struct EbpfStatus {
     pub interfaces: Vec<InterfaceStatus>,
     /// Packets the programs saw, by what they made of them.
     pub packets: BTreeMap<String, u64>,
-    /// Upstream connections that go unmeasured because there was no room for them.
-    pub unmeasured_connections: u64,
+    /// Upstream connections that go unmeasured, by what is missing.
+    pub unmeasured: BTreeMap<String, u64>,
 }
 
 /// One interface programs are to be attached to.
@@ -91,11 +91,13 @@ impl Observed {
         for (reason, count) in &ebpf.packets {
             packets.sample(&[("reason", reason)], count);
         }
-        text.family(
+        let mut unmeasured = text.family(
             Kind::Counter,
             "weir_ebpf_unmeasured_connections_total",
-            "Upstream connections unmeasured because there was no room for them.",
-        )
-        .sample(&[], ebpf.unmeasured_connections);
+            "Upstream connections the kernel does not measure, by what is missing.",
+        );
+        for (reason, count) in &ebpf.unmeasured {
+            unmeasured.sample(&[("reason", reason)], count);
+        }
     }
 }

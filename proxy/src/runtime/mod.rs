@@ -1,5 +1,6 @@
 //! The only folder that touches the world: descriptors, the kernel, threads and clocks.
 
+pub mod admin;
 pub mod clock;
 pub mod dataplane;
 pub mod ring;

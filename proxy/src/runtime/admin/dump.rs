@@ -1,0 +1,194 @@
+//! `/config_dump`: one document that says what is configured and what is known of it right now. The same types read it
+//! back, for `weir proxy config backends`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_common::EndpointWire;
+
+use crate::balance::{Backend, BackendKind, Endpoint, Figures, LatencySource};
+use crate::metrics::{EbpfStatus, Observed};
+use crate::moment::Moment;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigDump {
+    pub version: String,
+    pub instance: String,
+    pub uptime_seconds: f64,
+    pub ebpf: EbpfStatus,
+    pub listeners: Vec<ListenerDump>,
+    pub backends: Vec<BackendDump>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListenerDump {
+    pub address: SocketAddr,
+    pub namespace: String,
+    pub backend: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendDump {
+    #[serde(rename = "type")]
+    pub kind: BackendKind,
+    pub name: String,
+    pub namespace: String,
+    pub endpoints: Vec<EndpointDump>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointDump {
+    /// Its key.
+    pub endpoint: String,
+    pub address: SocketAddr,
+    pub weight: u16,
+    pub bucket: u8,
+    pub health_score: f64,
+    /// Moving average; absent before the first success.
+    pub latency_ms: Option<f64>,
+    pub latency_source: Option<LatencySource>,
+    /// Mean delay the proxy itself added, where the kernel measured too.
+    pub self_delay_ms: Option<f64>,
+    pub pending: u64,
+    pub attempts: Attempts,
+    pub ejected: bool,
+    pub ejected_for_ms: Option<f64>,
+    /// Ejections ever.
+    pub ejections: u64,
+    pub wire: WireDump,
+}
+
+/// How attempts ended. Those started and not ended are pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempts {
+    pub started: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub neutral: u64,
+}
+
+/// What kernel programs counted; zero without them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WireDump {
+    pub started: u64,
+    pub finished: u64,
+    pub first_byte: TimedDump,
+    pub connect: TimedDump,
+    pub opened: u64,
+    pub closed: u64,
+    pub retransmits: u64,
+    pub resets: u64,
+    pub bytes_out: u64,
+    pub bytes_in: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimedDump {
+    pub count: u64,
+    pub mean_ms: Option<f64>,
+}
+
+impl ConfigDump {
+    pub fn of(observed: &Observed, now: Moment) -> Self {
+        let snapshot = &observed.snapshot;
+        let listeners = snapshot.listeners.iter().enumerate();
+        let listeners = listeners.filter_map(|(number, listener)| {
+            let backend = snapshot.backend_of(number)?;
+            Some(ListenerDump {
+                address: listener.address,
+                namespace: backend.namespace.clone(),
+                backend: backend.name.clone(),
+            })
+        });
+        let backends = snapshot.backends().iter();
+        Self {
+            version: Observed::VERSION.to_owned(),
+            instance: observed.instance.clone(),
+            uptime_seconds: now.since(observed.started).as_secs_f64(),
+            ebpf: (observed.ebpf)(),
+            listeners: listeners.collect(),
+            backends: backends
+                .map(|backend| BackendDump::of(backend, observed, now))
+                .collect(),
+        }
+    }
+}
+
+impl BackendDump {
+    fn of(backend: &Backend, observed: &Observed, now: Moment) -> Self {
+        let endpoints = backend.endpoints().iter().map(|endpoint| {
+            EndpointDump::of(endpoint, &Figures::read(&observed.tables, endpoint, now))
+        });
+        Self {
+            kind: backend.kind,
+            name: backend.name.clone(),
+            namespace: backend.namespace.clone(),
+            endpoints: endpoints.collect(),
+        }
+    }
+}
+
+impl EndpointDump {
+    fn of(endpoint: &Endpoint, figures: &Figures) -> Self {
+        let leases = figures.leases;
+        Self {
+            endpoint: endpoint.key.to_string(),
+            address: endpoint.address,
+            weight: endpoint.weight.share(),
+            bucket: endpoint.bucket.0,
+            health_score: figures.health,
+            latency_ms: figures.latency_seconds.map(|seconds| seconds * 1e3),
+            latency_source: figures.latency_source,
+            self_delay_ms: figures.self_delay.map(millis),
+            pending: leases.pending,
+            attempts: Attempts {
+                started: leases.picked,
+                succeeded: leases.succeeded,
+                failed: leases.failed,
+                neutral: leases.neutral,
+            },
+            ejected: figures.ejected_for.is_some(),
+            ejected_for_ms: figures.ejected_for.map(millis),
+            ejections: figures.ejections,
+            wire: WireDump::of(&figures.wire),
+        }
+    }
+}
+
+impl WireDump {
+    fn of(wire: &EndpointWire) -> Self {
+        Self {
+            started: wire.started,
+            finished: wire.finished,
+            first_byte: TimedDump::of(wire.first_byte_ns_sum, wire.first_byte_count),
+            connect: TimedDump::of(wire.connect_ns_sum, wire.connect_count),
+            opened: wire.opened,
+            closed: wire.closed,
+            retransmits: wire.retransmits,
+            resets: wire.resets,
+            bytes_out: wire.bytes_out,
+            bytes_in: wire.bytes_in,
+        }
+    }
+}
+
+impl TimedDump {
+    fn of(nanos_sum: u64, count: u64) -> Self {
+        Self {
+            count,
+            mean_ms: (count > 0).then(|| nanos_sum as f64 / count as f64 / 1e6),
+        }
+    }
+}
+
+fn millis(length: Duration) -> f64 {
+    length.as_secs_f64() * 1e3
+}

@@ -1,0 +1,35 @@
+//! What the kernel's side has to say, in the words of metrics and dumps.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::metrics::{EbpfStatus, InterfaceStatus};
+use crate::runtime::dataplane::{Dataplane, Hook};
+
+pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
+    let interfaces = dataplane.status().iter().map(|status| InterfaceStatus {
+        name: status.interface.name.clone(),
+        hook: status.attached.as_ref().ok().map(|hook| match hook {
+            Hook::Tcx => "tcx".to_owned(),
+            Hook::Clsact => "clsact".to_owned(),
+        }),
+        error: status.attached.as_ref().err().cloned(),
+    });
+    let packets = dataplane
+        .reasons()
+        .into_iter()
+        .map(|(reason, count)| (reason.name().to_owned(), count));
+    let counts = dataplane.unmeasured();
+    let unmeasured = [
+        ("no_kernel", &counts.no_kernel),
+        ("no_room", &counts.no_room),
+        ("not_removed", &counts.not_removed),
+    ]
+    .map(|(reason, count)| (reason.to_owned(), count.load(Relaxed)));
+    EbpfStatus {
+        active: dataplane.has_kernel(),
+        reason: None,
+        interfaces: interfaces.collect(),
+        packets: packets.collect(),
+        unmeasured: unmeasured.into(),
+    }
+}

@@ -1,0 +1,69 @@
+//! The paths and their answers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+
+use super::Control;
+use super::dump::ConfigDump;
+use crate::metrics;
+use crate::runtime::clock;
+
+type Shared = State<Arc<Control>>;
+
+pub fn admin(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/config_dump", get(config_dump))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/quitquitquit", post(quit))
+        .fallback(|| async { not_found("GET /config_dump, GET /healthz, POST /quitquitquit") })
+        .with_state(control)
+}
+
+pub fn metrics(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/metrics", get(scrape))
+        .fallback(|| async { not_found("GET /metrics") })
+        .with_state(control)
+}
+
+pub fn readiness(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/healthz/ready", get(is_ready))
+        .fallback(|| async { not_found("GET /healthz/ready") })
+        .with_state(control)
+}
+
+async fn config_dump(State(control): Shared) -> impl IntoResponse {
+    let dump = ConfigDump::of(&control.observed, clock::now());
+    match serde_json::to_string_pretty(&dump) {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn quit(State(control): Shared) -> &'static str {
+    (control.shutdown)();
+    "draining\n"
+}
+
+async fn scrape(State(control): Shared) -> impl IntoResponse {
+    let text = metrics::render(&control.observed, clock::now());
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text)
+}
+
+async fn is_ready(State(control): Shared) -> (StatusCode, &'static str) {
+    if control.readiness.is_ready() {
+        (StatusCode::OK, "ready\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "starting or draining\n")
+    }
+}
+
+fn not_found(paths: &str) -> (StatusCode, String) {
+    (StatusCode::NOT_FOUND, format!("there is: {paths}\n"))
+}

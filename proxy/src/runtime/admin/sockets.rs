@@ -1,0 +1,82 @@
+//! Binds the addresses before anything else starts, so that a port in use is the first thing one hears of.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use axum::Router;
+
+use super::{Control, routes};
+
+/// Where to listen; `None` switches off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdminAddresses {
+    pub admin: Option<SocketAddr>,
+    pub metrics: Option<SocketAddr>,
+    pub readiness: Option<SocketAddr>,
+}
+
+/// An address that cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("{flag} {address}: cannot listen there; give another address, or `{flag} off`")]
+pub struct BindError {
+    /// As it is spelt on the command line.
+    pub flag: &'static str,
+    pub address: SocketAddr,
+    pub source: io::Error,
+}
+
+/// Bound and waiting to be served.
+#[derive(Debug)]
+pub struct AdminSockets {
+    admin: Option<TcpListener>,
+    metrics: Option<TcpListener>,
+    readiness: Option<TcpListener>,
+}
+
+impl AdminSockets {
+    pub fn bind(addresses: &AdminAddresses) -> Result<Self, BindError> {
+        Ok(Self {
+            admin: bind("--admin", addresses.admin)?,
+            metrics: bind("--metrics", addresses.metrics)?,
+            readiness: bind("--readiness", addresses.readiness)?,
+        })
+    }
+
+    /// Where they really listen: differs from what was asked for where that was port 0.
+    pub fn addresses(&self) -> AdminAddresses {
+        let address = |socket: &Option<TcpListener>| socket.as_ref()?.local_addr().ok();
+        AdminAddresses {
+            admin: address(&self.admin),
+            metrics: address(&self.metrics),
+            readiness: address(&self.readiness),
+        }
+    }
+
+    pub(super) fn with_routers(self, control: Arc<Control>) -> Vec<(TcpListener, Router)> {
+        let surfaces = [
+            (self.admin, routes::admin(control.clone())),
+            (self.metrics, routes::metrics(control.clone())),
+            (self.readiness, routes::readiness(control)),
+        ];
+        let on = surfaces.into_iter();
+        on.filter_map(|(socket, router)| Some((socket?, router)))
+            .collect()
+    }
+}
+
+fn bind(flag: &'static str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, BindError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let listen = || {
+        let socket = TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    };
+    listen().map(Some).map_err(|source| BindError {
+        flag,
+        address,
+        source,
+    })
+}
