@@ -2,6 +2,8 @@
 //! returned as actions. `docs/architecture.md` draws the map.
 
 pub mod balance;
+pub mod conn;
+pub mod exchange;
 pub mod http;
 pub mod metrics;
 pub mod moment;

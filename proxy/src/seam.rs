@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::moment::Moment;
 
 /// A connection, downstream or upstream. The core hands them out; the generation makes late news harmless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId {
     pub index: u32,
     pub generation: u32,

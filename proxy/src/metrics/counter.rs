@@ -27,6 +27,12 @@ impl Counter {
         self.0.store(total, Relaxed);
     }
 
+    /// Takes over what was counted elsewhere.
+    #[inline]
+    pub fn raise_to(&self, count: u64) {
+        self.0.store(count, Relaxed);
+    }
+
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }

@@ -4,4 +4,5 @@ pub mod admin;
 pub mod clock;
 pub mod dataplane;
 pub mod ring;
+pub mod server;
 pub mod worker;

@@ -51,8 +51,8 @@ pub struct DataplaneOptions {
     pub mode: EbpfMode,
     /// Where to attach. None given: the interfaces that routes lead to the endpoints by.
     pub interfaces: Vec<String>,
-    /// Endpoints whose connections are to be recognised from the first packet on.
-    pub endpoints: Vec<Peer>,
+    /// Where the endpoints are; what is there is told later, by [`Dataplane::identify`].
+    pub destinations: Vec<SocketAddr>,
     pub sizes: Sizes,
     /// Tells several proxies of a host apart.
     pub instance: String,
@@ -100,12 +100,9 @@ impl Dataplane {
             shares: AtomicUsize::new(0),
             unmeasured: Arc::default(),
         };
-        for &endpoint in &options.endpoints {
-            dataplane.identify(endpoint);
-        }
         if dataplane.kernel.is_some() {
             let interfaces = match named.is_empty() {
-                true => routed_interfaces(&options.endpoints),
+                true => routed_interfaces(&options.destinations),
                 false => named,
             };
             dataplane.attach(&interfaces, options.mode)?;
@@ -311,9 +308,8 @@ fn named_interfaces(names: &[String]) -> Result<Vec<Interface>, DataplaneError> 
     Ok(interfaces)
 }
 
-fn routed_interfaces(endpoints: &[Peer]) -> Vec<Interface> {
-    let destinations: Vec<SocketAddr> = endpoints.iter().map(|peer| peer.address).collect();
-    let (interfaces, unreachable) = interfaces::towards(&destinations);
+fn routed_interfaces(destinations: &[SocketAddr]) -> Vec<Interface> {
+    let (interfaces, unreachable) = interfaces::towards(destinations);
     for (endpoint, error) in unreachable {
         tracing::warn!(%endpoint, %error, "no route to the endpoint: its interface is unknown");
     }
@@ -350,7 +346,7 @@ mod tests {
         DataplaneOptions {
             mode,
             interfaces: Vec::new(),
-            endpoints: Vec::new(),
+            destinations: Vec::new(),
             sizes: SIZES,
             instance: "test".to_owned(),
         }

@@ -1,0 +1,165 @@
+//! Connections as the core sees them: what state each is in, and how much is queued to it. Deciding what happens on
+//! them is [`exchange`](crate::exchange)'s.
+//!
+//! ```text
+//! client:    Idle ──► ReadingHead ──► InExchange ──► Idle …        any ──► Lingering ──► Closing
+//! endpoint:  Connecting ──► InExchange ──► Idle ──► InExchange …   any ──► Closing
+//! ```
+
+mod inbox;
+mod pool;
+mod slab;
+
+pub use inbox::{Inbox, Input};
+pub use pool::Pool;
+pub use slab::{Slab, SlabKey};
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::seam::{ConnId, FlowSlot};
+use crate::timer::Deadline;
+
+/// Names an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExchangeId {
+    index: u32,
+    generation: u32,
+}
+
+impl SlabKey for ExchangeId {
+    fn from_parts(index: u32, generation: u32) -> Self {
+        Self { index, generation }
+    }
+
+    fn index(self) -> u32 {
+        self.index
+    }
+
+    fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+impl SlabKey for ConnId {
+    fn from_parts(index: u32, generation: u32) -> Self {
+        Self { index, generation }
+    }
+
+    fn index(self) -> u32 {
+        self.index
+    }
+
+    fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Conn {
+    pub side: Side,
+    /// Bytes handed to the driver and not taken by the socket yet.
+    pub queued: usize,
+    /// Whether the driver was told to stop receiving.
+    pub is_paused: bool,
+    pub deadline: Deadline,
+    /// Bytes that cannot be handled yet: an unfinished head, or requests ahead of their turn.
+    pub inbox: Option<Box<Inbox>>,
+}
+
+#[derive(Debug)]
+pub enum Side {
+    Downstream(Downstream),
+    Upstream(Upstream),
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Downstream {
+    pub client: IpAddr,
+    /// Place among the snapshot's listeners.
+    pub listener: usize,
+    pub state: DownstreamState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownstreamState {
+    /// Between requests.
+    Idle,
+    ReadingHead,
+    InExchange(ExchangeId),
+    /// The last response is queued and our side ends behind it; what still comes is thrown away, so that the client
+    /// can read the response before the connection is gone (RFC 9112, section 9.6).
+    Lingering,
+    Closing,
+}
+
+/// A connection to an endpoint.
+#[derive(Debug)]
+pub struct Upstream {
+    pub address: SocketAddr,
+    /// Row of the endpoint tables, and whose it was when the connection was made.
+    pub endpoint: u32,
+    pub generation: u64,
+    pub state: UpstreamState,
+    pub slot: Option<FlowSlot>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamState {
+    Connecting(ExchangeId),
+    InExchange(ExchangeId),
+    /// In the pool.
+    Idle,
+    Closing,
+}
+
+impl Conn {
+    pub fn downstream(client: IpAddr, listener: usize) -> Self {
+        Self::new(Side::Downstream(Downstream {
+            client,
+            listener,
+            state: DownstreamState::Idle,
+        }))
+    }
+
+    pub fn upstream(
+        address: SocketAddr,
+        endpoint: u32,
+        generation: u64,
+        exchange: ExchangeId,
+    ) -> Self {
+        let state = UpstreamState::Connecting(exchange);
+        Self::new(Side::Upstream(Upstream {
+            address,
+            endpoint,
+            generation,
+            state,
+            slot: None,
+        }))
+    }
+
+    fn new(side: Side) -> Self {
+        Self {
+            side,
+            queued: 0,
+            is_paused: false,
+            deadline: Deadline::default(),
+            inbox: None,
+        }
+    }
+
+    pub fn as_downstream(&mut self) -> Option<&mut Downstream> {
+        match &mut self.side {
+            Side::Downstream(downstream) => Some(downstream),
+            Side::Upstream(_) => None,
+        }
+    }
+
+    pub fn as_upstream(&mut self) -> Option<&mut Upstream> {
+        match &mut self.side {
+            Side::Upstream(upstream) => Some(upstream),
+            Side::Downstream(_) => None,
+        }
+    }
+}

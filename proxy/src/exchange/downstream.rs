@@ -1,0 +1,230 @@
+//! The client's side: heads are collected, bodies relayed, requests ahead of their turn kept, connections ended so that
+//! the last response can be read.
+
+use super::{Failure, Proxy};
+use crate::conn::{DownstreamState, ExchangeId, Inbox, Input};
+use crate::http::h1::{HeadScan, LocalReply};
+use crate::http::{Method, Persistence, Version};
+use crate::metrics::ResponseClass;
+use crate::moment::Moment;
+use crate::seam::{Action, ConnId};
+
+impl Proxy {
+    pub(super) fn on_downstream_bytes(&mut self, conn: ConnId, mut input: Input<'_>, now: Moment) {
+        while !input.is_empty() {
+            let Some(state) = self.downstream(conn).map(|client| client.state) else {
+                return;
+            };
+            let rest = match state {
+                DownstreamState::Idle | DownstreamState::ReadingHead => {
+                    self.read_request_head(conn, input, now)
+                }
+                DownstreamState::InExchange(id) => self.read_request_body(conn, id, input, now),
+                DownstreamState::Lingering | DownstreamState::Closing => None,
+            };
+            let Some(rest) = rest else { return };
+            input = rest;
+        }
+    }
+
+    /// Looks for the end of the head. Gives back what follows it, if it has come.
+    fn read_request_head<'a>(
+        &mut self,
+        conn: ConnId,
+        input: Input<'a>,
+        now: Moment,
+    ) -> Option<Input<'a>> {
+        let kept = self.conns.get_mut(conn)?.inbox.take();
+        let Some(mut inbox) = kept else {
+            let mut scan = HeadScan::request();
+            return match scan.advance(input.bytes(), &self.settings.limits) {
+                Ok(Some(length)) => {
+                    self.begin_or_reject(conn, &input.bytes()[..length], now);
+                    Some(input.skip(length))
+                }
+                Ok(None) => {
+                    self.keep_head(conn, Inbox::new(input.bytes(), scan), now);
+                    None
+                }
+                Err(error) => {
+                    self.reject(conn, Failure::RequestHead(error), now);
+                    None
+                }
+            };
+        };
+        let kept_before = inbox.bytes.len();
+        inbox.bytes.extend_from_slice(input.bytes());
+        match inbox.scan.advance(&inbox.bytes, &self.settings.limits) {
+            Ok(Some(length)) => {
+                self.begin_or_reject(conn, &inbox.bytes[..length], now);
+                Some(input.skip(length - kept_before))
+            }
+            Ok(None) => {
+                self.keep_head(conn, inbox, now);
+                None
+            }
+            Err(error) => {
+                self.reject(conn, Failure::RequestHead(error), now);
+                None
+            }
+        }
+    }
+
+    fn keep_head(&mut self, conn: ConnId, inbox: Box<Inbox>, now: Moment) {
+        let has_begun = !inbox.scan.is_untouched();
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return;
+        };
+        entry.inbox = Some(inbox);
+        let Some(client) = entry.as_downstream() else {
+            return;
+        };
+        // The deadline is for the whole head: later pieces do not move it.
+        if has_begun && client.state == DownstreamState::Idle {
+            client.state = DownstreamState::ReadingHead;
+            self.set_deadline(conn, now + self.settings.head);
+        }
+    }
+
+    fn begin_or_reject(&mut self, conn: ConnId, head: &[u8], now: Moment) {
+        match self.begin(conn, head, now) {
+            Ok(()) => self.touch(conn, now),
+            Err(error) => self.reject(conn, Failure::RequestHead(error), now),
+        }
+    }
+
+    /// Relays what is of this request's body; keeps what is of the next request. Gives back what neither took.
+    fn read_request_body<'a>(
+        &mut self,
+        conn: ConnId,
+        id: ExchangeId,
+        input: Input<'a>,
+        now: Moment,
+    ) -> Option<Input<'a>> {
+        if self.exchanges.get(id)?.request_body.is_complete() {
+            self.keep_for_later(conn, input);
+            return None;
+        }
+        match self.relay_request(id, input, now) {
+            Ok(consumed) => {
+                self.touch(conn, now);
+                Some(input.skip(consumed))
+            }
+            Err(error) => {
+                self.fail(id, Failure::RequestBody(error), now);
+                None
+            }
+        }
+    }
+
+    /// Keeps requests that came before their turn, and reads no more of them.
+    fn keep_for_later(&mut self, conn: ConnId, input: Input<'_>) {
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return;
+        };
+        match &mut entry.inbox {
+            Some(inbox) => inbox.bytes.extend_from_slice(input.bytes()),
+            None => entry.inbox = Some(Inbox::new(input.bytes(), HeadScan::request())),
+        }
+        self.pause(conn);
+    }
+
+    /// The client sends no more. In the middle of an exchange that means that it is gone: a client that only ended its
+    /// side cannot be told from one that was killed, and the endpoint's work is better not wasted.
+    pub(super) fn on_downstream_ended(&mut self, conn: ConnId, now: Moment) {
+        let Some(state) = self.downstream(conn).map(|client| client.state) else {
+            return;
+        };
+        match state {
+            DownstreamState::Idle | DownstreamState::ReadingHead | DownstreamState::Lingering => {
+                self.close(conn, now)
+            }
+            DownstreamState::InExchange(id) => self.cancel(id, now),
+            DownstreamState::Closing => {}
+        }
+    }
+
+    /// The client takes no more bytes.
+    pub(super) fn on_downstream_gone(&mut self, conn: ConnId, now: Moment) {
+        match self.downstream(conn).map(|client| client.state) {
+            Some(DownstreamState::InExchange(id)) => self.cancel(id, now),
+            Some(_) => self.abort(conn, now),
+            None => {}
+        }
+    }
+
+    /// The exchange is over; the connection waits for the next request or ends.
+    pub(super) fn after_exchange_downstream(&mut self, conn: ConnId, keeps: bool, now: Moment) {
+        if !keeps || self.is_draining {
+            return self.linger(conn, now);
+        }
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return;
+        };
+        let has_next = entry.inbox.is_some();
+        if let Some(client) = entry.as_downstream() {
+            client.state = DownstreamState::Idle;
+        }
+        self.set_deadline(conn, now + self.settings.idle);
+        self.resume(conn);
+        if has_next {
+            self.ready.push(conn);
+        }
+    }
+
+    /// Answers what cannot be read, and ends the connection.
+    pub(super) fn reject(&mut self, conn: ConnId, failure: Failure, now: Moment) {
+        tracing::debug!(%failure, "request refused");
+        self.reply(
+            conn,
+            failure,
+            Method::Get,
+            Version::Http11,
+            Persistence::Close,
+        );
+        self.linger(conn, now);
+    }
+
+    /// Queues a response of our own.
+    pub(super) fn reply(
+        &mut self,
+        conn: ConnId,
+        failure: Failure,
+        method: Method,
+        version: Version,
+        persistence: Persistence,
+    ) {
+        let status = failure.status();
+        self.counters.local_replies.of(failure.label()).increment();
+        self.counters
+            .responses
+            .of(ResponseClass::of_status(status.code()))
+            .increment();
+        let start = self.out.made_length();
+        let head_only = method == Method::Head;
+        LocalReply {
+            status,
+            cause: failure.cause(),
+            request_id: None,
+            head_only,
+            version,
+            persistence,
+        }
+        .write(self.out.made_mut());
+        self.send_made(conn, start);
+    }
+
+    /// Ends our side behind what is queued, and waits for the client to end its own.
+    fn linger(&mut self, conn: ConnId, now: Moment) {
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return;
+        };
+        entry.inbox = None;
+        if let Some(client) = entry.as_downstream() {
+            client.state = DownstreamState::Lingering;
+        }
+        self.out.push(Action::Shutdown { conn });
+        self.resume(conn);
+        self.set_deadline(conn, now + self.settings.linger);
+    }
+}

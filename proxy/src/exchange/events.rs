@@ -1,0 +1,153 @@
+//! The seam: events are told apart by the side they happened on.
+
+use std::net::SocketAddr;
+
+use super::Proxy;
+use crate::conn::{Conn, Downstream, DownstreamState, Input, Side, Upstream, UpstreamState};
+use crate::moment::Moment;
+use crate::seam::{Action, ConnId, Core, End, Event, Socket};
+
+impl Core for Proxy {
+    fn on_event(&mut self, event: Event<'_>, now: Moment) {
+        self.out.begin_event();
+        match event {
+            Event::Accepted {
+                listener,
+                peer,
+                socket,
+            } => self.on_accepted(listener, peer, socket, now),
+            Event::Connected { conn, slot } => {
+                if let Some(upstream) = self.upstream(conn) {
+                    upstream.slot = slot;
+                    self.on_connected(conn, now);
+                }
+            }
+            Event::ConnectFailed { conn } => self.on_connect_failed(conn, now),
+            Event::Received { conn, bytes } => self.on_received(conn, bytes, now),
+            Event::ReceiveEnded { conn, end } => self.on_receive_ended(conn, end, now),
+            Event::Sent { conn, bytes } => self.on_sent(conn, bytes, now),
+            Event::SendFailed { conn } => self.on_send_failed(conn, now),
+            Event::Closed { conn } => self.on_closed(conn),
+            Event::Tick => self.on_tick(now),
+            Event::Drain => self.on_drain(now),
+        }
+        self.serve_ready(now);
+    }
+
+    fn next_action(&mut self) -> Option<Action> {
+        self.out.pop()
+    }
+
+    fn made(&self) -> &[u8] {
+        self.out.made()
+    }
+
+    fn next_deadline(&self) -> Option<Moment> {
+        self.deadlines.next()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.conns.is_empty()
+    }
+}
+
+impl Proxy {
+    pub(super) fn downstream(&mut self, conn: ConnId) -> Option<&mut Downstream> {
+        self.conns.get_mut(conn)?.as_downstream()
+    }
+
+    pub(super) fn upstream(&mut self, conn: ConnId) -> Option<&mut Upstream> {
+        self.conns.get_mut(conn)?.as_upstream()
+    }
+
+    fn on_accepted(&mut self, listener: usize, peer: SocketAddr, socket: Socket, now: Moment) {
+        if self.is_draining || self.downstreams >= self.settings.max_downstreams {
+            self.counters.downstream_refused.increment();
+            self.out.push(Action::Refuse { socket });
+            return;
+        }
+        let conn = self
+            .conns
+            .insert(Conn::downstream(peer.ip().to_canonical(), listener));
+        self.downstreams += 1;
+        self.counters.downstream_accepted.increment();
+        self.counters.downstream_active.raise();
+        self.out.push(Action::Adopt { conn, socket });
+        self.set_deadline(conn, now + self.settings.idle);
+    }
+
+    fn on_received(&mut self, conn: ConnId, bytes: &[u8], now: Moment) {
+        let input = Input::received(bytes);
+        match self.conns.get(conn).map(|conn| &conn.side) {
+            Some(Side::Downstream(_)) => {
+                self.counters.downstream_bytes_in.add(bytes.len() as u64);
+                self.on_downstream_bytes(conn, input, now);
+            }
+            Some(Side::Upstream(_)) => {
+                self.counters.upstream_bytes_in.add(bytes.len() as u64);
+                self.on_upstream_bytes(conn, input, now);
+            }
+            None => {}
+        }
+    }
+
+    fn on_receive_ended(&mut self, conn: ConnId, end: End, now: Moment) {
+        match self.conns.get(conn).map(|conn| &conn.side) {
+            Some(Side::Downstream(_)) => self.on_downstream_ended(conn, now),
+            Some(Side::Upstream(_)) => self.on_upstream_ended(conn, end, now),
+            None => {}
+        }
+    }
+
+    fn on_send_failed(&mut self, conn: ConnId, now: Moment) {
+        match self.conns.get(conn).map(|conn| &conn.side) {
+            Some(Side::Downstream(_)) => self.on_downstream_gone(conn, now),
+            // The endpoint may have answered before it stopped reading: what it sent is still to come, and after that
+            // the end of its stream.
+            Some(Side::Upstream(_)) | None => {}
+        }
+    }
+
+    fn on_closed(&mut self, conn: ConnId) {
+        match self.conns.remove(conn).map(|conn| conn.side) {
+            Some(Side::Downstream(_)) => {
+                self.downstreams -= 1;
+                self.counters.downstream_active.lower();
+            }
+            Some(Side::Upstream(_)) => self.counters.upstream_active.lower(),
+            None => {}
+        }
+    }
+
+    /// Finishes what runs; idle connections go at once.
+    fn on_drain(&mut self, now: Moment) {
+        self.is_draining = true;
+        let idle: Vec<ConnId> = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| is_idle(conn))
+            .map(|(id, _)| id)
+            .collect();
+        self.pool.drain().for_each(drop);
+        for conn in idle {
+            self.close(conn, now);
+        }
+    }
+
+    /// Requests that had come before their turn.
+    fn serve_ready(&mut self, now: Moment) {
+        while let Some(conn) = self.ready.pop() {
+            let inbox = self.conns.get_mut(conn).and_then(|conn| conn.inbox.take());
+            if let Some(inbox) = inbox {
+                self.on_downstream_bytes(conn, Input::kept(&inbox.bytes), now);
+            }
+        }
+    }
+}
+
+fn is_idle(conn: &Conn) -> bool {
+    match &conn.side {
+        Side::Downstream(client) => client.state == DownstreamState::Idle,
+        Side::Upstream(endpoint) => endpoint.state == UpstreamState::Idle,
+    }
+}

@@ -1,0 +1,129 @@
+//! Why an exchange ended without a response of its endpoint: whose fault it was, and what the client is told.
+
+use thiserror::Error;
+
+use crate::balance::Outcome;
+use crate::http::Status;
+use crate::http::h1::{BodyError, HeadError};
+use crate::metrics::LocalCause;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Failure {
+    #[error("request head: {0}")]
+    RequestHead(HeadError),
+    #[error("request body: {0}")]
+    RequestBody(BodyError),
+    #[error("the request did not arrive in time")]
+    RequestTimeout,
+    #[error("no endpoint can be picked")]
+    NoEndpoint,
+    #[error("no connection to the endpoint")]
+    ConnectFailed,
+    #[error("no connection to the endpoint in time")]
+    ConnectTimeout,
+    #[error("the endpoint closed the connection before its response head was complete")]
+    UpstreamClosed,
+    #[error("the endpoint did not answer in time")]
+    FirstByteTimeout,
+    #[error("response head: {0}")]
+    ResponseHead(HeadError),
+    #[error("response body: {0}")]
+    ResponseBody(BodyError),
+    #[error("the endpoint sent interim responses without end")]
+    TooManyInterim,
+    #[error("the endpoint stopped sending in the middle of a response")]
+    UpstreamStalled,
+}
+
+/// Who is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blame {
+    Downstream,
+    Proxy,
+    Upstream,
+}
+
+impl Failure {
+    pub fn status(self) -> Status {
+        match self {
+            Self::RequestHead(error) => error.status(),
+            Self::RequestBody(_) => Status::BAD_REQUEST,
+            Self::RequestTimeout => Status::REQUEST_TIMEOUT,
+            Self::NoEndpoint => Status::UNAVAILABLE,
+            Self::ConnectTimeout | Self::FirstByteTimeout => Status::GATEWAY_TIMEOUT,
+            Self::ConnectFailed
+            | Self::UpstreamClosed
+            | Self::ResponseHead(_)
+            | Self::ResponseBody(_)
+            | Self::TooManyInterim
+            | Self::UpstreamStalled => Status::BAD_GATEWAY,
+        }
+    }
+
+    /// A short name for the answer.
+    pub fn cause(self) -> &'static str {
+        match self {
+            Self::RequestHead(error) => error.cause(),
+            Self::RequestBody(error) => error.cause(),
+            Self::RequestTimeout => "request-timeout",
+            Self::NoEndpoint => "no-endpoint",
+            Self::ConnectFailed => "connect-failed",
+            Self::ConnectTimeout => "connect-timeout",
+            Self::UpstreamClosed => "upstream-closed",
+            Self::FirstByteTimeout => "first-byte-timeout",
+            // What exactly was wrong with the endpoint's bytes is nothing for its clients.
+            Self::ResponseHead(_) => "response-head-invalid",
+            Self::ResponseBody(_) => "response-body-invalid",
+            Self::TooManyInterim => "too-many-interim-responses",
+            Self::UpstreamStalled => "upstream-stalled",
+        }
+    }
+
+    /// What the endpoint's health hears of it.
+    pub fn outcome(self) -> Outcome {
+        match self.blame() {
+            Blame::Downstream | Blame::Proxy => Outcome::Neutral,
+            Blame::Upstream => Outcome::Failure,
+        }
+    }
+
+    /// Whether the client's bytes can no longer be told apart.
+    pub fn ends_connection(self) -> bool {
+        self.blame() == Blame::Downstream
+    }
+
+    /// Which counter the reply is counted in.
+    pub fn label(self) -> LocalCause {
+        match self {
+            Self::RequestHead(HeadError::TooLarge { .. } | HeadError::TooManyFields { .. }) => {
+                LocalCause::HeadTooLarge
+            }
+            Self::RequestHead(HeadError::UriTooLong { .. }) => LocalCause::UriTooLong,
+            Self::RequestHead(_) | Self::RequestBody(_) => LocalCause::BadRequest,
+            Self::RequestTimeout => LocalCause::RequestTimeout,
+            Self::NoEndpoint => LocalCause::NoEndpoint,
+            Self::ConnectFailed => LocalCause::ConnectFailed,
+            Self::ConnectTimeout | Self::FirstByteTimeout => LocalCause::UpstreamTimeout,
+            Self::UpstreamClosed
+            | Self::ResponseHead(_)
+            | Self::ResponseBody(_)
+            | Self::TooManyInterim
+            | Self::UpstreamStalled => LocalCause::UpstreamBroke,
+        }
+    }
+
+    fn blame(self) -> Blame {
+        match self {
+            Self::RequestHead(_) | Self::RequestBody(_) | Self::RequestTimeout => Blame::Downstream,
+            Self::NoEndpoint => Blame::Proxy,
+            Self::ConnectFailed
+            | Self::ConnectTimeout
+            | Self::UpstreamClosed
+            | Self::FirstByteTimeout
+            | Self::ResponseHead(_)
+            | Self::ResponseBody(_)
+            | Self::TooManyInterim
+            | Self::UpstreamStalled => Blame::Upstream,
+        }
+    }
+}

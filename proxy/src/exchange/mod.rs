@@ -1,0 +1,387 @@
+//! One request and its response: route, key, pick, connect, relay, outcome. This page is the whole life of an exchange
+//! in order; the neighbours hold what the steps are made of.
+//!
+//! ```text
+//! client's bytes ─► head ─► begin ─► pick ─► attempt ─► (connect) ─► request relayed
+//!                                                         │
+//!        next request ◄─ finish ◄─ response relayed ◄─ response head ◄─ endpoint's bytes
+//!                          │
+//!                          └─► exactly one outcome: the lease goes back to the balancer
+//! ```
+//!
+//! [`Proxy`] is the [`Core`](crate::seam::Core) of one worker: sans-IO, told events, asked for actions.
+
+mod downstream;
+mod events;
+mod failure;
+mod outbox;
+mod relay;
+mod settings;
+mod stall;
+mod state;
+mod upstream;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use weir_common::{FlowSampleCells, Table};
+
+pub use failure::Failure;
+pub use settings::Settings;
+
+use crate::balance::{Balancer, Lease, NoEndpoint, Outcome};
+use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab, UpstreamState};
+use crate::http::h1::{
+    BodyDecoder, Forwarding, HeadError, RequestHead, ResponseEncoding, ResponseHead, Scheme, encode,
+};
+use crate::http::{Persistence, Version};
+use crate::metrics::{ResponseClass, WorkerCounters};
+use crate::moment::Moment;
+use crate::seam::{Action, ConnId, Peer};
+use crate::snapshot::Snapshot;
+use crate::timer::Deadlines;
+use outbox::Outbox;
+use state::{Exchange, Response};
+
+/// Interim responses passed on before the final one; an endpoint that sends more is broken.
+const MAX_INTERIM: u8 = 16;
+
+/// Everything one worker serves with.
+pub struct Proxy {
+    snapshot: Arc<Snapshot>,
+    settings: Settings,
+    balancer: Balancer,
+    /// The kernel's first-byte samples, by flow slot.
+    samples: Table<FlowSampleCells>,
+    counters: Arc<WorkerCounters>,
+    conns: Slab<ConnId, Conn>,
+    downstreams: usize,
+    exchanges: Slab<ExchangeId, Exchange>,
+    pool: Pool,
+    deadlines: Deadlines<ConnId>,
+    out: Outbox,
+    /// Clients whose next request has come already.
+    ready: Vec<ConnId>,
+    is_draining: bool,
+    /// Parsed heads, kept for their memory.
+    request_head: RequestHead,
+    response_head: ResponseHead,
+    spare_replays: Vec<Vec<u8>>,
+}
+
+impl Proxy {
+    pub fn new(
+        snapshot: Arc<Snapshot>,
+        settings: Settings,
+        balancer: Balancer,
+        samples: Table<FlowSampleCells>,
+        counters: Arc<WorkerCounters>,
+    ) -> Self {
+        Self {
+            snapshot,
+            settings,
+            balancer,
+            samples,
+            counters,
+            conns: Slab::default(),
+            downstreams: 0,
+            exchanges: Slab::default(),
+            pool: Pool::default(),
+            deadlines: Deadlines::default(),
+            out: Outbox::default(),
+            ready: Vec::new(),
+            is_draining: false,
+            request_head: RequestHead::default(),
+            response_head: ResponseHead::default(),
+            spare_replays: Vec::new(),
+        }
+    }
+
+    /// A request head has come whole: an exchange begins.
+    fn begin(&mut self, downstream: ConnId, head: &[u8], now: Moment) -> Result<(), HeadError> {
+        self.request_head.parse(head, &self.settings.limits)?;
+        self.counters.requests.increment();
+        let replay = self.spare_replays.pop().unwrap_or_default();
+        let id = self
+            .exchanges
+            .insert(Exchange::new(downstream, &self.request_head, replay, now));
+        let Some(client) = self.downstream(downstream) else {
+            return Ok(());
+        };
+        client.state = DownstreamState::InExchange(id);
+        let listener = client.listener;
+
+        match self.pick(listener, now) {
+            Ok(lease) => self.attempt(id, lease, head, now),
+            Err(NoEndpoint) => {
+                self.counters.no_endpoint.increment();
+                self.fail(id, Failure::NoEndpoint, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn pick(&mut self, listener: usize, now: Moment) -> Result<Lease, NoEndpoint> {
+        let backend = self.snapshot.backend_of(listener).ok_or(NoEndpoint)?;
+        let lease = self.balancer.pick(backend, now)?;
+        self.counters.selections.of(lease.method()).increment();
+        Ok(lease)
+    }
+
+    /// Sends the request head to the endpoint picked, on an idle connection if there is one.
+    fn attempt(&mut self, id: ExchangeId, lease: Lease, head: &[u8], now: Moment) {
+        let reused = self.take_idle(&lease);
+        let upstream = reused.unwrap_or_else(|| self.connect(id, &lease, now));
+        let start = self.out.made_length();
+        self.write_request_head(id, upstream, head);
+        self.send_made(upstream, start);
+
+        let sample_before = self.sample_number(upstream);
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return;
+        };
+        exchange.lease = Some(lease);
+        exchange.upstream = Some(upstream);
+        if reused.is_some() {
+            self.counters.upstream_reused.increment();
+            exchange.replay.begin(self.out.made_since(start));
+            self.start_clock(id, upstream, sample_before, now);
+        }
+    }
+
+    fn connect(&mut self, id: ExchangeId, lease: &Lease, now: Moment) -> ConnId {
+        let peer = Peer {
+            address: lease.address(),
+            endpoint: lease.index(),
+            generation: lease.generation(),
+        };
+        let conn = self.conns.insert(Conn::upstream(
+            peer.address,
+            peer.endpoint,
+            peer.generation,
+            id,
+        ));
+        self.counters.upstream_opened.increment();
+        self.counters.upstream_active.raise();
+        self.out.push(Action::Connect { conn, peer });
+        self.set_deadline(conn, now + self.settings.connect);
+        conn
+    }
+
+    fn write_request_head(&mut self, id: ExchangeId, upstream: ConnId, head: &[u8]) {
+        let Some(exchange) = self.exchanges.get(id) else {
+            return;
+        };
+        let downstream = exchange.downstream;
+        let Some(client) = self.downstream(downstream).map(|client| client.client) else {
+            return;
+        };
+        let Some(endpoint) = self.upstream(upstream).map(|upstream| upstream.address) else {
+            return;
+        };
+        // Only an HTTP/1.0 request without Host needs the endpoint spelled out.
+        let spelled = match self.request_head.host(head) {
+            Some(_) => String::new(),
+            None => endpoint.to_string(),
+        };
+        let forwarding = Forwarding {
+            client,
+            scheme: Scheme::Http,
+            fallback_host: spelled.as_bytes(),
+        };
+        encode::write_request(self.out.made_mut(), head, &self.request_head, &forwarding);
+    }
+
+    /// The request is on its way: from here the endpoint's time counts.
+    fn start_clock(&mut self, id: ExchangeId, upstream: ConnId, sample_before: u64, now: Moment) {
+        if let Some(exchange) = self.exchanges.get_mut(id) {
+            exchange.request_sent_at = now;
+            exchange.sample_before = sample_before;
+        }
+        if let Some(upstream) = self.upstream(upstream) {
+            upstream.state = UpstreamState::InExchange(id);
+        }
+        self.set_deadline(upstream, now + self.settings.first_byte);
+    }
+
+    /// The idle connection died before it could have read the request: once more, on a fresh one, to the same endpoint.
+    fn attempt_again(&mut self, id: ExchangeId, now: Moment) {
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return;
+        };
+        let Some(lease) = exchange.lease.take() else {
+            return;
+        };
+        let (bytes, downstream) = (exchange.replay.take(), exchange.downstream);
+        self.counters.stale_retries.increment();
+        let upstream = self.connect(id, &lease, now);
+        let start = self.out.made_length();
+        self.out.made_mut().extend_from_slice(&bytes);
+        self.send_made(upstream, start);
+        if let Some(exchange) = self.exchanges.get_mut(id) {
+            exchange.lease = Some(lease);
+            exchange.upstream = Some(upstream);
+        }
+        // It may have been paused for the sake of the connection that died.
+        self.resume_if_drained(upstream, downstream);
+    }
+
+    /// A response head has come whole, in `head`: the final one is passed on and its body begins.
+    fn on_response_head(
+        &mut self,
+        id: ExchangeId,
+        upstream: ConnId,
+        head: &[u8],
+        now: Moment,
+    ) -> Result<(), Failure> {
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return Ok(());
+        };
+        self.response_head
+            .parse(head, exchange.method, &self.settings.limits)
+            .map_err(Failure::ResponseHead)?;
+        if self.response_head.is_interim() {
+            return self.on_interim_head(id, head, now);
+        }
+        let status = self.response_head.status();
+        let persistence = if self.is_draining {
+            Persistence::Close
+        } else {
+            exchange.persistence
+        };
+        let encoding = ResponseEncoding::new(&self.response_head, exchange.version, persistence);
+        let body = BodyDecoder::of_response(self.response_head.framing(), encoding.body_form());
+        exchange.persistence = encoding.persistence();
+        exchange.response = Response::Relaying {
+            status,
+            body,
+            upstream_persistence: self.response_head.persistence(),
+        };
+        let downstream = exchange.downstream;
+
+        self.take_latency(id, upstream, now);
+        self.counters
+            .responses
+            .of(ResponseClass::of_status(status.code()))
+            .increment();
+        let start = self.out.made_length();
+        encode::write_response(self.out.made_mut(), head, &self.response_head, encoding);
+        self.send_made(downstream, start);
+        self.touch(downstream, now);
+        self.touch(upstream, now);
+        Ok(())
+    }
+
+    fn on_interim_head(&mut self, id: ExchangeId, head: &[u8], now: Moment) -> Result<(), Failure> {
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return Ok(());
+        };
+        let Response::Awaited { interim } = &mut exchange.response else {
+            return Ok(());
+        };
+        *interim += 1;
+        if *interim > MAX_INTERIM {
+            return Err(Failure::TooManyInterim);
+        }
+        let (downstream, version) = (exchange.downstream, exchange.version);
+        if version == Version::Http11 {
+            let encoding =
+                ResponseEncoding::new(&self.response_head, version, Persistence::KeepAlive);
+            let start = self.out.made_length();
+            encode::write_response(self.out.made_mut(), head, &self.response_head, encoding);
+            self.send_made(downstream, start);
+            self.touch(downstream, now);
+        }
+        Ok(())
+    }
+
+    /// The response has been relayed to its end.
+    fn finish(&mut self, id: ExchangeId, now: Moment) {
+        let Some(exchange) = self.exchanges.remove(id) else {
+            return;
+        };
+        let outcome = match &exchange.response {
+            Response::Relaying { status, .. } if status.code() < 500 => Outcome::Success {
+                latency: exchange.latency,
+            },
+            _ => Outcome::Failure,
+        };
+        let keeps_upstream = exchange.keeps_upstream() && !self.is_draining;
+        let keeps_downstream = exchange.keeps_downstream();
+        self.settle(exchange.lease, outcome, now);
+        if let Some(upstream) = exchange.upstream {
+            self.after_exchange_upstream(upstream, keeps_upstream, now);
+        }
+        self.after_exchange_downstream(exchange.downstream, keeps_downstream, now);
+        self.recycle(exchange.replay);
+    }
+
+    /// The exchange cannot go on for a reason of our own or the endpoint's: the client is told if it still can be.
+    fn fail(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
+        let Some(exchange) = self.exchanges.remove(id) else {
+            return;
+        };
+        self.settle(exchange.lease, failure.outcome(), now);
+        if let Some(upstream) = exchange.upstream {
+            self.abort(upstream, now);
+        }
+        match exchange.response {
+            Response::Awaited { .. } => {
+                let keeps = exchange.request_body.is_complete()
+                    && exchange.persistence.is_keep_alive()
+                    && !failure.ends_connection();
+                let persistence = if keeps {
+                    Persistence::KeepAlive
+                } else {
+                    Persistence::Close
+                };
+                self.reply(
+                    exchange.downstream,
+                    failure,
+                    exchange.method,
+                    exchange.version,
+                    persistence,
+                );
+                self.after_exchange_downstream(exchange.downstream, keeps, now);
+            }
+            // A reset tells even a client that reads until the end of the connection that something is missing.
+            Response::Relaying { .. } => self.abort(exchange.downstream, now),
+        }
+        self.recycle(exchange.replay);
+    }
+
+    /// The client went away.
+    fn cancel(&mut self, id: ExchangeId, now: Moment) {
+        let Some(exchange) = self.exchanges.remove(id) else {
+            return;
+        };
+        self.counters.client_cancelled.increment();
+        let outcome = match &exchange.response {
+            Response::Relaying { status, .. } if status.code() >= 500 => Outcome::Failure,
+            _ => Outcome::Neutral,
+        };
+        self.settle(exchange.lease, outcome, now);
+        if let Some(upstream) = exchange.upstream {
+            self.abort(upstream, now);
+        }
+        self.abort(exchange.downstream, now);
+        self.recycle(exchange.replay);
+    }
+
+    fn settle(&mut self, lease: Option<Lease>, outcome: Outcome, now: Moment) {
+        if let Some(lease) = lease
+            && let Some(ejection) = self.balancer.finish(lease, outcome, now)
+        {
+            tracing::info!(?ejection, "endpoint ejected");
+        }
+    }
+
+    fn recycle(&mut self, replay: state::Replay) {
+        const SPARE_REPLAYS: usize = 64;
+        if self.spare_replays.len() < SPARE_REPLAYS {
+            self.spare_replays.extend(replay.into_memory());
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! How long anything may take, and how large it may be.
+
+use std::time::Duration;
+
+use crate::http::h1::HeadLimits;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// For a connection to an endpoint to stand.
+    pub connect: Duration,
+    /// From the last byte of a request to the first of its response.
+    pub first_byte: Duration,
+    /// For a whole request head, from its first byte.
+    pub head: Duration,
+    /// Between the requests of a client.
+    pub idle: Duration,
+    /// Without progress of a body, in either direction.
+    pub stall: Duration,
+    /// For an idle connection to an endpoint.
+    pub upstream_idle: Duration,
+    /// For a client to read the last response before its connection is closed.
+    pub linger: Duration,
+    pub limits: HeadLimits,
+    /// Client connections of one worker; more are refused.
+    pub max_downstreams: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_secs(60),
+            head: Duration::from_secs(30),
+            idle: Duration::from_secs(75),
+            stall: Duration::from_secs(60),
+            upstream_idle: Duration::from_secs(30),
+            linger: Duration::from_secs(2),
+            limits: HeadLimits::default(),
+            max_downstreams: 8192,
+        }
+    }
+}

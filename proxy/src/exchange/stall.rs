@@ -1,0 +1,146 @@
+//! What happens when nothing happens: each connection has one deadline, whose meaning is that of its state.
+
+use super::state::Response;
+use super::{Failure, Proxy};
+use crate::conn::{DownstreamState, ExchangeId, Side, UpstreamState};
+use crate::moment::Moment;
+use crate::seam::{Action, ConnId};
+
+impl Proxy {
+    pub(super) fn set_deadline(&mut self, conn: ConnId, due: Moment) {
+        if let Some(entry) = self.conns.get_mut(conn) {
+            self.deadlines.set(&mut entry.deadline, conn, due);
+        }
+    }
+
+    /// Something moved on this connection, in the middle of an exchange.
+    pub(super) fn touch(&mut self, conn: ConnId, now: Moment) {
+        let length = match self.conns.get(conn).map(|conn| &conn.side) {
+            Some(Side::Downstream(client)) => match client.state {
+                DownstreamState::InExchange(_) => self.settings.stall,
+                _ => return,
+            },
+            Some(Side::Upstream(endpoint)) => match endpoint.state {
+                UpstreamState::InExchange(id) if self.is_awaited(id) => self.settings.first_byte,
+                UpstreamState::InExchange(_) => self.settings.stall,
+                _ => return,
+            },
+            None => return,
+        };
+        self.set_deadline(conn, now + length);
+    }
+
+    fn is_awaited(&self, id: ExchangeId) -> bool {
+        self.exchanges
+            .get(id)
+            .is_some_and(|exchange| matches!(exchange.response, Response::Awaited { .. }))
+    }
+
+    pub(super) fn on_tick(&mut self, now: Moment) {
+        while let Some((conn, entry)) = self.deadlines.pop(now) {
+            let Some(due) = self.conns.get_mut(conn) else {
+                continue;
+            };
+            if !self.deadlines.is_due(&mut due.deadline, conn, entry, now) {
+                continue;
+            }
+            match &due.side {
+                Side::Downstream(client) => {
+                    let state = client.state;
+                    self.on_downstream_due(conn, state, now);
+                }
+                Side::Upstream(endpoint) => {
+                    let state = endpoint.state;
+                    self.on_upstream_due(conn, state, now);
+                }
+            }
+        }
+    }
+
+    fn on_downstream_due(&mut self, conn: ConnId, state: DownstreamState, now: Moment) {
+        match state {
+            DownstreamState::Idle | DownstreamState::Lingering => self.close(conn, now),
+            DownstreamState::ReadingHead => self.reject(conn, Failure::RequestTimeout, now),
+            DownstreamState::InExchange(id) => self.on_client_stalled(conn, id, now),
+            DownstreamState::Closing => self.abort(conn, now),
+        }
+    }
+
+    /// Nothing moved between us and the client. That may be right, if it is not its turn.
+    fn on_client_stalled(&mut self, conn: ConnId, id: ExchangeId, now: Moment) {
+        let Some(exchange) = self.exchanges.get(id) else {
+            return;
+        };
+        let Some(entry) = self.conns.get(conn) else {
+            return;
+        };
+        let owes_bytes = !exchange.request_body.is_complete() && !entry.is_paused;
+        if entry.queued > 0 {
+            self.cancel(id, now);
+        } else if owes_bytes {
+            self.fail(id, Failure::RequestTimeout, now);
+        } else {
+            self.touch(conn, now);
+        }
+    }
+
+    fn on_upstream_due(&mut self, conn: ConnId, state: UpstreamState, now: Moment) {
+        match state {
+            UpstreamState::Connecting(id) => self.fail(id, Failure::ConnectTimeout, now),
+            UpstreamState::InExchange(id) => self.on_endpoint_stalled(conn, id, now),
+            UpstreamState::Idle => self.close_idle(conn, now),
+            UpstreamState::Closing => self.abort(conn, now),
+        }
+    }
+
+    /// Nothing moved between us and the endpoint. That may be right, if we wait for the client.
+    fn on_endpoint_stalled(&mut self, conn: ConnId, id: ExchangeId, now: Moment) {
+        let Some(exchange) = self.exchanges.get(id) else {
+            return;
+        };
+        let Some(entry) = self.conns.get(conn) else {
+            return;
+        };
+        let waits_for_body = !exchange.request_body.is_complete() && entry.queued == 0;
+        match exchange.response {
+            Response::Awaited { .. } if waits_for_body => self.touch(conn, now),
+            Response::Awaited { .. } => self.fail(id, Failure::FirstByteTimeout, now),
+            Response::Relaying { .. } if entry.is_paused => self.touch(conn, now),
+            Response::Relaying { .. } => self.fail(id, Failure::UpstreamStalled, now),
+        }
+    }
+
+    /// Closes behind what is queued.
+    pub(super) fn close(&mut self, conn: ConnId, now: Moment) {
+        if self.is_closing(conn) {
+            return;
+        }
+        self.mark_closing(conn);
+        self.out.push(Action::Close { conn });
+        self.set_deadline(conn, now + self.settings.stall);
+    }
+
+    /// Closes at once, with a reset.
+    pub(super) fn abort(&mut self, conn: ConnId, _now: Moment) {
+        self.mark_closing(conn);
+        self.out.push(Action::Abort { conn });
+    }
+
+    fn is_closing(&self, conn: ConnId) -> bool {
+        self.conns.get(conn).is_none_or(|conn| match &conn.side {
+            Side::Downstream(client) => client.state == DownstreamState::Closing,
+            Side::Upstream(endpoint) => endpoint.state == UpstreamState::Closing,
+        })
+    }
+
+    fn mark_closing(&mut self, conn: ConnId) {
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return;
+        };
+        entry.inbox = None;
+        match &mut entry.side {
+            Side::Downstream(client) => client.state = DownstreamState::Closing,
+            Side::Upstream(endpoint) => endpoint.state = UpstreamState::Closing,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The endpoint's side: connections made, reused and ended; response heads collected, bodies relayed; the latency of
+//! the first byte taken from the kernel where it has measured this very exchange.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::state::Response;
+use super::{Failure, Proxy};
+use crate::balance::{LatencySample, LatencySource, Lease};
+use crate::conn::{ExchangeId, Inbox, Input, UpstreamState};
+use crate::http::h1::HeadScan;
+use crate::moment::Moment;
+use crate::seam::{ConnId, End};
+
+impl Proxy {
+    /// An idle connection to the endpoint leased, if there is one.
+    pub(super) fn take_idle(&mut self, lease: &Lease) -> Option<ConnId> {
+        loop {
+            let conn = self.pool.take(lease.index())?;
+            let upstream = self.upstream(conn)?;
+            if upstream.generation == lease.generation() {
+                return Some(conn);
+            }
+            // The row belongs to another endpoint by now.
+            upstream.state = UpstreamState::Closing;
+            self.out.push(crate::seam::Action::Close { conn });
+        }
+    }
+
+    pub(super) fn on_connected(&mut self, conn: ConnId, now: Moment) {
+        let Some(UpstreamState::Connecting(id)) =
+            self.upstream(conn).map(|upstream| upstream.state)
+        else {
+            return;
+        };
+        let sample_before = self.sample_number(conn);
+        self.start_clock(id, conn, sample_before, now);
+    }
+
+    pub(super) fn on_connect_failed(&mut self, conn: ConnId, now: Moment) {
+        let Some(UpstreamState::Connecting(id)) =
+            self.upstream(conn).map(|upstream| upstream.state)
+        else {
+            return;
+        };
+        self.counters.upstream_connect_failed.increment();
+        self.fail(id, Failure::ConnectFailed, now);
+    }
+
+    pub(super) fn on_upstream_bytes(&mut self, conn: ConnId, mut input: Input<'_>, now: Moment) {
+        while !input.is_empty() {
+            let Some(state) = self.upstream(conn).map(|upstream| upstream.state) else {
+                return;
+            };
+            let id = match state {
+                UpstreamState::InExchange(id) => id,
+                // Bytes nobody asked for: whatever comes next could not be trusted.
+                UpstreamState::Idle => return self.close_idle(conn, now),
+                UpstreamState::Connecting(_) | UpstreamState::Closing => return,
+            };
+            let Some(exchange) = self.exchanges.get(id) else {
+                return;
+            };
+            let read = match exchange.response {
+                Response::Awaited { .. } => self.read_response_head(conn, id, input, now),
+                Response::Relaying { .. } => self.read_response_body(conn, id, input, now),
+            };
+            match read {
+                Ok(consumed) => input = input.skip(consumed),
+                Err(failure) => return self.fail(id, failure, now),
+            }
+            self.finish_if_complete(id, now);
+        }
+    }
+
+    fn read_response_head(
+        &mut self,
+        conn: ConnId,
+        id: ExchangeId,
+        input: Input<'_>,
+        now: Moment,
+    ) -> Result<usize, Failure> {
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return Ok(input.bytes().len());
+        };
+        let Some(mut inbox) = entry.inbox.take() else {
+            let mut scan = HeadScan::response();
+            let found = scan
+                .advance(input.bytes(), &self.settings.limits)
+                .map_err(Failure::ResponseHead)?;
+            return match found {
+                Some(length) => {
+                    self.on_response_head(id, conn, &input.bytes()[..length], now)?;
+                    Ok(length)
+                }
+                None => {
+                    entry.inbox = Some(Inbox::new(input.bytes(), scan));
+                    Ok(input.bytes().len())
+                }
+            };
+        };
+        let kept_before = inbox.bytes.len();
+        inbox.bytes.extend_from_slice(input.bytes());
+        let found = inbox
+            .scan
+            .advance(&inbox.bytes, &self.settings.limits)
+            .map_err(Failure::ResponseHead)?;
+        match found {
+            Some(length) => {
+                self.on_response_head(id, conn, &inbox.bytes[..length], now)?;
+                Ok(length - kept_before)
+            }
+            None => {
+                entry.inbox = Some(inbox);
+                Ok(input.bytes().len())
+            }
+        }
+    }
+
+    fn read_response_body(
+        &mut self,
+        conn: ConnId,
+        id: ExchangeId,
+        input: Input<'_>,
+        now: Moment,
+    ) -> Result<usize, Failure> {
+        let consumed = self
+            .relay_response(id, input, now)
+            .map_err(Failure::ResponseBody)?;
+        self.touch(conn, now);
+        Ok(consumed)
+    }
+
+    fn finish_if_complete(&mut self, id: ExchangeId, now: Moment) {
+        let is_complete = self.exchanges.get(id).is_some_and(
+            |exchange| matches!(&exchange.response, Response::Relaying { body, .. } if body.is_complete()),
+        );
+        if is_complete {
+            self.finish(id, now);
+        }
+    }
+
+    pub(super) fn on_upstream_ended(&mut self, conn: ConnId, end: End, now: Moment) {
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return;
+        };
+        let has_partial_head = entry.inbox.is_some();
+        let Some(state) = entry.as_upstream().map(|upstream| upstream.state) else {
+            return;
+        };
+        match state {
+            UpstreamState::Idle => self.close_idle(conn, now),
+            UpstreamState::InExchange(id) => {
+                self.on_ended_in_exchange(conn, id, end, has_partial_head, now)
+            }
+            UpstreamState::Connecting(id) => self.fail(id, Failure::ConnectFailed, now),
+            UpstreamState::Closing => {}
+        }
+    }
+
+    fn on_ended_in_exchange(
+        &mut self,
+        conn: ConnId,
+        id: ExchangeId,
+        end: End,
+        has_partial_head: bool,
+        now: Moment,
+    ) {
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return;
+        };
+        match &mut exchange.response {
+            Response::Awaited { interim: 0 }
+                if !has_partial_head && exchange.replay.is_possible() =>
+            {
+                self.close(conn, now);
+                self.attempt_again(id, now);
+            }
+            Response::Awaited { .. } => self.fail(id, Failure::UpstreamClosed, now),
+            Response::Relaying { body, .. } => {
+                // After a reset nobody knows whether all of it came, even if only the close could tell the end.
+                let ended = match end {
+                    End::Finished => body.on_end(),
+                    End::Broken => Err(crate::http::h1::BodyError::Truncated),
+                };
+                match ended {
+                    Ok(()) => self.finish(id, now),
+                    Err(error) => self.fail(id, Failure::ResponseBody(error), now),
+                }
+            }
+        }
+    }
+
+    /// The exchange is over; the connection waits for the next one or ends.
+    pub(super) fn after_exchange_upstream(&mut self, conn: ConnId, keeps: bool, now: Moment) {
+        let Some(upstream) = self.upstream(conn) else {
+            return;
+        };
+        upstream.state = UpstreamState::Idle;
+        let endpoint = upstream.endpoint;
+        if keeps && self.pool.put(endpoint, conn) {
+            self.resume(conn);
+            self.set_deadline(conn, now + self.settings.upstream_idle);
+        } else {
+            self.close(conn, now);
+        }
+    }
+
+    pub(super) fn close_idle(&mut self, conn: ConnId, now: Moment) {
+        if let Some(endpoint) = self.upstream(conn).map(|upstream| upstream.endpoint) {
+            self.pool.remove(endpoint, conn);
+            self.close(conn, now);
+        }
+    }
+
+    /// Number of the kernel's latest sample of this connection; 0 where it does not measure.
+    pub(super) fn sample_number(&mut self, conn: ConnId) -> u64 {
+        let slot = self.upstream(conn).and_then(|upstream| upstream.slot);
+        let sample = slot.and_then(|slot| self.samples.get(slot.0 as usize));
+        sample.map_or(0, |sample| sample.exchange.load(Ordering::Acquire))
+    }
+
+    /// The response head is here: how long did its first byte take?
+    pub(super) fn take_latency(&mut self, id: ExchangeId, conn: ConnId, now: Moment) {
+        let slot = self.upstream(conn).and_then(|upstream| upstream.slot);
+        let sample = slot.and_then(|slot| self.samples.get(slot.0 as usize));
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return;
+        };
+        let by_worker = now.since(exchange.request_sent_at);
+        let by_kernel = sample.and_then(|sample| {
+            let number = sample.exchange.load(Ordering::Acquire);
+            let length = Duration::from_nanos(sample.first_byte_ns.load(Ordering::Acquire));
+            (number != exchange.sample_before).then_some(length)
+        });
+        exchange.latency = Some(match by_kernel {
+            Some(length) => {
+                self.counters.kernel_samples.increment();
+                let self_delay = by_worker.saturating_sub(length);
+                LatencySample {
+                    length,
+                    source: LatencySource::Kernel,
+                    self_delay,
+                }
+            }
+            None => {
+                self.counters.worker_samples.increment();
+                LatencySample {
+                    length: by_worker,
+                    source: LatencySource::Worker,
+                    self_delay: Duration::ZERO,
+                }
+            }
+        });
+    }
+}

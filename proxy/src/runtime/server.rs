@@ -1,0 +1,328 @@
+//! Puts a running proxy together: limits, sockets, kernel programs, workers, control plane - and takes it apart again.
+//! Everything that can be refused is refused before the first worker starts.
+
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::clock;
+use super::dataplane::{Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows};
+use super::ring::{Gauges, Listener, RingError, limits};
+use super::worker::{MeasureFlows, Observe, Worker, WorkerHandle};
+use crate::balance::shared::{SharedTables, Sizes};
+use crate::balance::{Balancer, EndpointRows, TablesFull};
+use crate::exchange::{Proxy, Settings};
+use crate::metrics::WorkerCounters;
+use crate::moment::Moment;
+use crate::seam::{FlowSlot, Peer};
+use crate::snapshot::{Snapshot, Target};
+
+/// Descriptors left for everything that is not a connection.
+const RESERVED_DESCRIPTORS: u64 = 64;
+/// Rows of the endpoint tables, at least: room for endpoints that come later.
+const MIN_CAPACITY: usize = 256;
+/// Upstream connections that can be measured at one time, at most.
+const MAX_FLOWS: u64 = 64 * 1024;
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What to serve, and with what.
+pub struct ServerOptions {
+    pub listen: Vec<SocketAddr>,
+    pub targets: Vec<Target>,
+    pub interfaces: Vec<String>,
+    /// One per CPU this process may use if not given.
+    pub workers: Option<NonZeroUsize>,
+    pub ebpf: EbpfMode,
+    pub instance: String,
+    pub settings: Settings,
+    /// How long a drain waits for exchanges in flight.
+    pub drain: Duration,
+}
+
+#[derive(Debug, Error)]
+pub enum ServerError {
+    #[error("--listen {address}: {}", describe_bind(.source))]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Dataplane(#[from] DataplaneError),
+    #[error(transparent)]
+    TablesFull(#[from] TablesFull),
+    #[error("worker {worker}: {source}")]
+    Ring { worker: usize, source: RingError },
+    #[error("worker {worker} cannot go on: {source}")]
+    Worker { worker: usize, source: io::Error },
+    #[error("{what}: {source}")]
+    System {
+        what: &'static str,
+        source: io::Error,
+    },
+}
+
+fn describe_bind(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "the address is in use by another process".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "no interface of this host has this address".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "not permitted: ports below 1024 need root or CAP_NET_BIND_SERVICE".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// A proxy that is ready to start.
+pub struct Server {
+    options: ServerOptions,
+    workers: usize,
+    descriptors: u64,
+    /// By worker, then in the order of `--listen`.
+    listeners: Vec<Vec<Listener>>,
+    dataplane: Dataplane,
+    snapshot: Arc<Snapshot>,
+    counters: Vec<Arc<WorkerCounters>>,
+}
+
+/// What the control plane may look at.
+pub struct Exhibits<'a> {
+    pub snapshot: &'a Arc<Snapshot>,
+    pub tables: SharedTables,
+    pub counters: &'a [Arc<WorkerCounters>],
+    pub dataplane: &'a Dataplane,
+}
+
+impl Server {
+    /// Claims everything the proxy needs.
+    pub fn prepare(options: ServerOptions) -> Result<Self, ServerError> {
+        let descriptors = limits::raise_descriptors().map_err(|source| ServerError::System {
+            what: "the limit of open descriptors",
+            source,
+        })?;
+        let cpus = allowed_cpus();
+        let workers = options.workers.map_or(cpus.len().max(1), NonZeroUsize::get);
+        let listeners = bind(&options.listen, workers)?;
+
+        let sizes = Sizes {
+            capacity: options.targets.len().next_power_of_two().max(MIN_CAPACITY),
+            workers,
+            cpus: possible_cpus(),
+            flows: descriptors.min(MAX_FLOWS) as usize,
+        };
+        let dataplane = Dataplane::open(DataplaneOptions {
+            mode: options.ebpf,
+            interfaces: options.interfaces.clone(),
+            destinations: options
+                .targets
+                .iter()
+                .map(|target| target.address)
+                .collect(),
+            sizes,
+            instance: options.instance.clone(),
+        })?;
+        let mut rows = EndpointRows::new(dataplane.tables());
+        let snapshot = Snapshot::quick(1, &options.listen, &options.targets, &mut rows)?;
+        for endpoint in snapshot
+            .backends()
+            .iter()
+            .flat_map(|backend| backend.endpoints())
+        {
+            dataplane.identify(Peer {
+                address: endpoint.address,
+                endpoint: endpoint.row.index,
+                generation: endpoint.row.generation,
+            });
+        }
+        Ok(Self {
+            workers,
+            descriptors,
+            listeners,
+            dataplane,
+            snapshot: Arc::new(snapshot),
+            counters: (0..workers).map(|_| Arc::default()).collect(),
+            options,
+        })
+    }
+
+    pub fn exhibits(&self) -> Exhibits<'_> {
+        Exhibits {
+            snapshot: &self.snapshot,
+            tables: self.dataplane.tables(),
+            counters: &self.counters,
+            dataplane: &self.dataplane,
+        }
+    }
+
+    /// Serves until `stop` says so or a worker fails, then drains.
+    pub async fn run(mut self, mut stop: mpsc::Receiver<()>) -> Result<(), ServerError> {
+        let cpus = allowed_cpus();
+        let (ended, mut endings) = mpsc::unbounded_channel();
+        let mut running = Vec::new();
+        for (worker, listeners) in std::mem::take(&mut self.listeners).into_iter().enumerate() {
+            let cpu = (self.workers <= cpus.len()).then(|| cpus[worker]);
+            running.push(self.start_worker(worker, cpu, listeners, ended.clone())?);
+        }
+        drop(ended);
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        loop {
+            tokio::select! {
+                _ = heartbeat.tick() => self.dataplane.heartbeat(clock::now()),
+                _ = stop.recv() => break,
+                ending = endings.recv() => return ending.unwrap_or(Ok(())),
+            }
+        }
+        tracing::info!(
+            "draining: no new connections, {:?} for what is in flight",
+            self.options.drain
+        );
+        for worker in &running {
+            worker.handle.drain();
+        }
+        let all_ended = async { while endings.recv().await.is_some() {} };
+        tokio::select! {
+            () = all_ended => {
+                for worker in running {
+                    let _ = worker.thread.join();
+                }
+            }
+            () = tokio::time::sleep(self.options.drain) => tracing::warn!("not drained in time: closing what is left"),
+            _ = stop.recv() => tracing::warn!("stopped again: closing what is left"),
+        }
+        Ok(())
+    }
+
+    fn start_worker(
+        &self,
+        worker: usize,
+        cpu: Option<usize>,
+        listeners: Vec<Listener>,
+        ended: mpsc::UnboundedSender<Result<(), ServerError>>,
+    ) -> Result<Running, ServerError> {
+        let system = |source| ServerError::System {
+            what: "a worker's thread",
+            source,
+        };
+        let handle = WorkerHandle::new().map_err(system)?;
+        let balancer = Balancer::new(self.dataplane.tables(), worker, rand::random());
+        let connections =
+            self.descriptors.saturating_sub(RESERVED_DESCRIPTORS) / self.workers as u64;
+        let settings = Settings {
+            // Half for clients, half for endpoints.
+            max_downstreams: (connections / 2).max(1) as usize,
+            ..self.options.settings
+        };
+        let counters = self.counters[worker].clone();
+        let samples = self.dataplane.tables().samples;
+        let core = Proxy::new(
+            self.snapshot.clone(),
+            settings,
+            balancer,
+            samples,
+            counters.clone(),
+        );
+        let (flows, worker_handle) = (self.dataplane.flows(), handle.clone());
+        let main = move || -> Result<(), ServerError> {
+            if let Some(cpu) = cpu {
+                pin(worker, cpu);
+            }
+            let counters = Counted(counters);
+            Worker::new(core, flows, counters, listeners, worker_handle)
+                .map_err(|source| ServerError::Ring { worker, source })?
+                .run()
+                .map_err(|source| ServerError::Worker { worker, source })
+        };
+        let thread = thread::Builder::new()
+            .name(format!("weir-worker-{worker}"))
+            .spawn(move || {
+                // Nobody listens any more once the server has given up.
+                let _ = ended.send(main());
+            })
+            .map_err(system)?;
+        Ok(Running { handle, thread })
+    }
+}
+
+struct Running {
+    handle: WorkerHandle,
+    thread: JoinHandle<()>,
+}
+
+/// Publishes what a worker holds.
+struct Counted(Arc<WorkerCounters>);
+
+impl Observe for Counted {
+    fn on_turn(&mut self, gauges: Gauges, _now: Moment) {
+        self.0.ring_connections.set(gauges.connections as u64);
+        self.0.ring_buffers.set(gauges.buffers_held as u64);
+        self.0.buffers_exhausted.raise_to(gauges.buffers_exhausted);
+    }
+
+    fn on_accept_failed(&mut self) {
+        self.0.accept_failed.increment();
+    }
+}
+
+impl MeasureFlows for Flows {
+    fn register(&mut self, local: SocketAddr, peer: Peer) -> Option<FlowSlot> {
+        Flows::register(self, local, peer)
+    }
+
+    fn release(&mut self, slot: FlowSlot) {
+        Flows::release(self, slot);
+    }
+}
+
+fn bind(addresses: &[SocketAddr], workers: usize) -> Result<Vec<Vec<Listener>>, ServerError> {
+    let mut by_worker: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+    for &address in addresses {
+        let failed = |source| ServerError::Listen { address, source };
+        Listener::check_free(address).map_err(failed)?;
+        // With port 0 the first socket finds a port, and the others must join it there.
+        let mut actual = address;
+        for listeners in &mut by_worker {
+            let listener = Listener::bind(actual).map_err(failed)?;
+            actual = listener.address();
+            listeners.push(listener);
+        }
+        tracing::info!("listening on {actual}");
+    }
+    Ok(by_worker)
+}
+
+fn allowed_cpus() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect()
+}
+
+/// CPUs a kernel program may run on, whether or not this process may.
+fn possible_cpus() -> usize {
+    let online = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let highest = std::fs::read_to_string("/sys/devices/system/cpu/possible")
+        .ok()
+        .and_then(|range| {
+            range
+                .trim()
+                .rsplit(['-', ','])
+                .next()?
+                .parse::<usize>()
+                .ok()
+        });
+    highest.map_or(online, |highest| highest + 1)
+}
+
+fn pin(worker: usize, cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = sched_setaffinity(None, &set) {
+        tracing::warn!(worker, cpu, %error, "the worker is not pinned to its CPU");
+    }
+}
