@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ebpf {
+    Auto,
     Required,
     Off,
 }
@@ -69,6 +70,7 @@ impl Options {
         }
         add("--workers", self.workers.to_string());
         let ebpf = match self.ebpf {
+            Ebpf::Auto => "auto",
             Ebpf::Required => "required",
             Ebpf::Off => "off",
         };
@@ -85,6 +87,7 @@ impl Options {
 /// A running Weir.
 pub struct Weir {
     pub process: Process,
+    binary: PathBuf,
     place: Place,
     pub listen: SocketAddr,
     admin: SocketAddr,
@@ -94,13 +97,19 @@ pub struct Weir {
 impl Weir {
     /// Starts it in a namespace of its own, where the default addresses are free, and waits until it is ready.
     pub fn start(place: &Place, options: &Options) -> Result<Self> {
+        Self::start_binary(&binary()?, place, options)
+    }
+
+    /// The same with a binary of the caller's choice.
+    pub fn start_binary(binary: &Path, place: &Place, options: &Options) -> Result<Self> {
         let listen = *options.listen.first().context("nothing to listen on")?;
-        let mut command = Command::new(binary()?);
+        let mut command = Command::new(binary);
         command.args(options.arguments());
         let process = Process::start(command, place)?;
         let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let mut weir = Self {
             process,
+            binary: binary.to_owned(),
             place: place.clone(),
             listen,
             admin: local(15000),
@@ -130,13 +139,10 @@ impl Weir {
 
     /// The endpoints, as `weir proxy config backends -o json --all` shows them, by their name.
     pub fn endpoints(&self) -> Result<BTreeMap<String, EndpointRow>> {
-        let admin = self.admin.to_string();
-        let output = weir_command(
-            &self.place,
-            &[
-                "proxy", "config", "backends", "--admin", &admin, "-o", "json", "--all",
-            ],
-        )?;
+        let mut command = Command::new(&self.binary);
+        command.args(["proxy", "config", "backends", "-o", "json", "--all"]);
+        command.arg("--admin").arg(self.admin.to_string());
+        let output = run_to_end(command, &self.place)?;
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             let error = String::from_utf8_lossy(&output.stderr);
