@@ -1,5 +1,69 @@
-//! Weir's kernel programs.
+//! Weir's kernel programs. `wire_egress` and `wire_ingress` look at every packet an interface sends and receives and
+//! measure the upstream connections workers have registered. They pass whatever they see, count instead of logging,
+//! and decide nothing.
+//!
+//! A packet is `read`; a SYN and its answer are `connect`'s, everything else of a registered connection is `flow`'s,
+//! and both count into the row of the endpoint.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
+
+#[cfg(target_arch = "bpf")]
+mod connect;
+#[cfg(target_arch = "bpf")]
+mod count;
+#[cfg(target_arch = "bpf")]
+mod flow;
+#[cfg(target_arch = "bpf")]
+mod segment;
+#[cfg(target_arch = "bpf")]
+mod tables;
+
+#[cfg(target_arch = "bpf")]
+mod programs {
+    use aya_ebpf::bindings::TC_ACT_UNSPEC;
+    use aya_ebpf::macros::classifier;
+    use aya_ebpf::programs::TcContext;
+    use weir_common::Reason;
+
+    use crate::count::count;
+    use crate::segment::{Direction, Segment};
+    use crate::{connect, flow};
+
+    #[classifier]
+    pub fn wire_egress(context: TcContext) -> i32 {
+        count(on_sent(&context).unwrap_or_else(|reason| reason));
+        // The next program decides, or nobody.
+        TC_ACT_UNSPEC
+    }
+
+    #[classifier]
+    pub fn wire_ingress(context: TcContext) -> i32 {
+        count(on_received(&context).unwrap_or_else(|reason| reason));
+        TC_ACT_UNSPEC
+    }
+
+    #[inline(always)]
+    fn on_sent(context: &TcContext) -> Result<Reason, Reason> {
+        let segment = Segment::read(context, Direction::Egress)?;
+        if segment.is_syn() {
+            return connect::on_syn(context, &segment);
+        }
+        flow::on_sent(&segment)
+    }
+
+    #[inline(always)]
+    fn on_received(context: &TcContext) -> Result<Reason, Reason> {
+        let segment = Segment::read(context, Direction::Ingress)?;
+        if segment.is_syn_ack() {
+            return connect::on_syn_ack(&segment);
+        }
+        match flow::on_received(&segment) {
+            // Nobody registers a connection before it is made: this may be the answer of a closed port.
+            Err(Reason::Unregistered) if segment.is_reset() => connect::on_reset(&segment),
+            done => done,
+        }
+    }
+}
 
 #[cfg(target_arch = "bpf")]
 #[panic_handler]

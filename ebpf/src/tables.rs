@@ -1,0 +1,58 @@
+//! The tables. User space gives those whose size depends on it their size when it loads the programs.
+
+use aya_ebpf::Global;
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray};
+use weir_common::{
+    EndpointId, EndpointIdValue, EndpointLoad, EndpointState, EndpointWire, Flow, FlowKey,
+    FlowSample, Meta, Reason,
+};
+
+/// Endpoints the tables hold, and the stride of `ENDPOINT_WIRE`. Set at load, so that programs see a constant.
+#[unsafe(no_mangle)]
+static CAPACITY: Global<u32> = Global::new(1);
+
+#[inline(always)]
+pub fn capacity() -> u32 {
+    CAPACITY.load()
+}
+
+#[map]
+static META: Array<Meta> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+pub static ENDPOINT_ID: HashMap<EndpointId, EndpointIdValue> = HashMap::with_max_entries(1, 0);
+
+#[map]
+pub static ENDPOINT_WIRE: Array<EndpointWire> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+pub static ENDPOINT_STATE: Array<EndpointState> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+static ENDPOINT_LOAD: Array<EndpointLoad> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+pub static FLOW: HashMap<FlowKey, Flow> = HashMap::with_max_entries(1, 0);
+
+#[map]
+pub static FLOW_SAMPLE: Array<FlowSample> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+pub static REASON: PerCpuArray<u64> = PerCpuArray::with_max_entries(Reason::COUNT, 0);
+
+/// A SYN to an endpoint on its way.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Connecting {
+    pub sent_ns: u64,
+    pub generation: u64,
+    pub endpoint: u32,
+    /// Initial sequence number of the connection.
+    pub sequence: u32,
+}
+
+/// Handshakes under way. The oldest make room: those are answers that never came.
+#[map]
+pub static CONNECTING: LruHashMap<FlowKey, Connecting> = LruHashMap::with_max_entries(4096, 0);
