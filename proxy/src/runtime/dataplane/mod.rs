@@ -105,6 +105,12 @@ impl Dataplane {
                 true => routed_interfaces(&options.destinations),
                 false => named,
             };
+            if interfaces.is_empty()
+                && !options.destinations.is_empty()
+                && options.mode == EbpfMode::Required
+            {
+                return Err(DataplaneError::NoInterface);
+            }
             dataplane.attach(&interfaces, options.mode)?;
         }
         Ok(dataplane)
@@ -215,9 +221,6 @@ impl Dataplane {
         let Some(kernel) = &mut self.kernel else {
             return Ok(());
         };
-        if interfaces.is_empty() && mode == EbpfMode::Required {
-            return Err(DataplaneError::NoInterface);
-        }
         for interface in interfaces {
             let status = kernel.attach(interface);
             let name = &interface.name;
