@@ -13,6 +13,7 @@ pub mod namespace;
 pub mod origin;
 pub mod pattern;
 pub mod process;
+pub mod scenario;
 pub mod skip;
 pub mod topology;
 pub mod wait;

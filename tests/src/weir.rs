@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub struct Options {
     pub interfaces: Vec<String>,
     pub workers: usize,
     pub ebpf: Ebpf,
+    /// The program; the one under test if there is no other.
+    pub binary: Option<PathBuf>,
     /// Further arguments as they are.
     pub more: Vec<String>,
 }
@@ -45,6 +47,7 @@ impl Options {
             interfaces: Vec::new(),
             workers: 1,
             ebpf: Ebpf::Off,
+            binary: None,
             more: Vec::new(),
         }
     }
@@ -97,19 +100,15 @@ pub struct Weir {
 impl Weir {
     /// Starts it in a namespace of its own, where the default addresses are free, and waits until it is ready.
     pub fn start(place: &Place, options: &Options) -> Result<Self> {
-        Self::start_binary(&binary()?, place, options)
-    }
-
-    /// The same with a binary of the caller's choice.
-    pub fn start_binary(binary: &Path, place: &Place, options: &Options) -> Result<Self> {
         let listen = *options.listen.first().context("nothing to listen on")?;
-        let mut command = Command::new(binary);
+        let binary = options.binary.clone().map_or_else(binary, Ok)?;
+        let mut command = Command::new(&binary);
         command.args(options.arguments());
         let process = Process::start(command, place)?;
         let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let mut weir = Self {
             process,
-            binary: binary.to_owned(),
+            binary,
             place: place.clone(),
             listen,
             admin: local(15000),
@@ -137,8 +136,8 @@ impl Weir {
         }
     }
 
-    /// The endpoints, as `weir proxy config backends -o json --all` shows them, by their name.
-    pub fn endpoints(&self) -> Result<BTreeMap<String, EndpointRow>> {
+    /// The endpoints, as `weir proxy config backends -o json --all` shows them.
+    pub fn rows(&self) -> Result<Vec<EndpointRow>> {
         let mut command = Command::new(&self.binary);
         command.args(["proxy", "config", "backends", "-o", "json", "--all"]);
         command.arg("--admin").arg(self.admin.to_string());
@@ -148,12 +147,17 @@ impl Weir {
             let error = String::from_utf8_lossy(&output.stderr);
             bail!("weir proxy config backends failed: {error}");
         }
-        let rows: Vec<EndpointRow> =
-            serde_json::from_str(&text).with_context(|| format!("not the rows: {text}"))?;
-        Ok(rows
-            .into_iter()
-            .map(|row| (row.endpoint.clone(), row))
-            .collect())
+        serde_json::from_str(&text).with_context(|| format!("not the rows: {text}"))
+    }
+
+    /// The endpoints, as the admin address dumps them.
+    pub fn dump(&self) -> Result<Vec<EndpointDump>> {
+        let response = self.admin("/config_dump")?;
+        let text = response.text();
+        let dump: ConfigDump =
+            serde_json::from_str(&text).with_context(|| format!("not a dump: {text}"))?;
+        let backends = dump.backends.into_iter();
+        Ok(backends.flat_map(|backend| backend.endpoints).collect())
     }
 
     /// `GET` at the admin address.
@@ -180,6 +184,59 @@ pub struct EndpointRow {
     pub pending: u64,
     pub weight: u64,
     pub ejected: bool,
+}
+
+/// The part of `/config_dump` that scenarios look at.
+#[derive(Clone, Debug, Deserialize)]
+struct ConfigDump {
+    backends: Vec<BackendDump>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct BackendDump {
+    endpoints: Vec<EndpointDump>,
+}
+
+/// What the dump says of an endpoint.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointDump {
+    pub endpoint: String,
+    pub health_score: f64,
+    /// Missing without a sample.
+    pub latency_ms: Option<f64>,
+    pub latency_source: Option<String>,
+    pub self_delay_ms: Option<f64>,
+    pub pending: u64,
+    pub attempts: Attempts,
+    pub ejected: bool,
+    pub ejections: u64,
+    pub wire: Wire,
+}
+
+/// How attempts ended.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Attempts {
+    pub started: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub neutral: u64,
+}
+
+/// What kernel programs counted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wire {
+    pub started: u64,
+    pub finished: u64,
+    pub first_byte: Timed,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timed {
+    pub count: u64,
+    pub mean_ms: Option<f64>,
 }
 
 /// What a scrape of `/metrics` said.

@@ -1,10 +1,9 @@
 //! The table of the demo: what it shows, and whether it shows what it should.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use weir_tests::weir::Metrics;
+use weir_tests::weir::EndpointDump;
 
 pub struct Table {
     pub elapsed: Duration,
@@ -23,6 +22,7 @@ pub struct Row {
     endpoint: String,
     part: Part,
     health: f64,
+    is_ejected: bool,
     requests: u64,
     pending: u64,
     /// Means over the run, in milliseconds; missing until there is a sample.
@@ -49,31 +49,22 @@ impl Part {
 }
 
 impl Row {
-    pub fn read(metrics: &Metrics, endpoint: SocketAddr, part: Part) -> Self {
-        let endpoint = endpoint.to_string();
-        let sum = |name: &str| metrics.sum(name, &[("endpoint", &endpoint)]);
-        let count = |name: &str| sum(name).unwrap_or(0.0) as u64;
-        let samples = sum("weir_endpoint_first_byte_seconds_count").unwrap_or(0.0);
-        let by_kernel = sum("weir_endpoint_first_byte_seconds_sum")
-            .filter(|_| samples > 0.0)
-            .map(|seconds| seconds / samples * 1000.0);
+    pub fn new(dump: EndpointDump, part: Part) -> Self {
+        let by_kernel = dump.wire.first_byte.mean_ms;
         // Where the kernel measures, the worker's figure is known as what it adds; elsewhere it is all there is.
-        let by_worker = match (by_kernel, sum("weir_endpoint_self_delay_seconds")) {
-            (Some(kernel), Some(delay)) => Some(kernel + delay * 1000.0),
-            _ => {
-                let labels = [("endpoint", &*endpoint), ("source", "worker")];
-                let average = metrics.sum("weir_endpoint_latency_seconds", &labels);
-                average.map(|seconds| seconds * 1000.0)
-            }
+        let by_worker = match (by_kernel, dump.self_delay_ms) {
+            (Some(kernel), Some(delay)) => Some(kernel + delay),
+            _ => dump.latency_ms,
         };
         Self {
             part,
-            health: sum("weir_endpoint_health").unwrap_or(0.0),
-            requests: count("weir_endpoint_picks_total"),
-            pending: count("weir_endpoint_pending"),
+            health: dump.health_score,
+            is_ejected: dump.ejected,
+            requests: dump.attempts.started,
+            pending: dump.pending,
             by_kernel,
             by_worker,
-            endpoint,
+            endpoint: dump.endpoint,
         }
     }
 }
@@ -142,14 +133,18 @@ impl fmt::Display for Table {
             "ENDPOINT", "PART", "HEALTH", "REQUESTS", "SHARE", "PENDING", "BY KERNEL", "BY WORKER"
         )?;
         for row in &self.rows {
+            let health = match row.is_ejected {
+                true => "ejected".to_owned(),
+                false => format!("{:.2}", row.health),
+            };
             let milliseconds =
                 |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2} ms"));
             writeln!(
                 f,
-                "{:<16}  {:<16}  {:>7.2}  {:>8}  {:>4.1} %  {:>7}  {:>9}  {:>9}",
+                "{:<16}  {:<16}  {:>7}  {:>8}  {:>4.1} %  {:>7}  {:>9}  {:>9}",
                 row.endpoint,
                 row.part.words(),
-                row.health,
+                health,
                 row.requests,
                 self.share(row) * 100.0,
                 row.pending,
