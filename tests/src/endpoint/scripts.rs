@@ -38,17 +38,20 @@ pub fn fails_of_ten(failures: u64, delay: Duration) -> Script {
 }
 
 /// Answers after a delay, in pieces with pauses between them.
-pub fn trickles(delay: Duration, pieces: usize, pause: Duration) -> Script {
-    script(move |exchange| {
-        exchange.wait(delay)?;
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {pieces}\r\n\r\n");
-        exchange.send(head.as_bytes())?;
-        for _ in 0..pieces {
-            std::thread::sleep(pause);
-            exchange.send(b".")?;
-        }
-        Ok(Next::Keep)
-    })
+pub fn trickle_after(
+    exchange: &mut Exchange<'_>,
+    delay: Duration,
+    pieces: usize,
+    pause: Duration,
+) -> io::Result<Next> {
+    exchange.wait(delay)?;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {pieces}\r\n\r\n");
+    exchange.send(head.as_bytes())?;
+    for _ in 0..pieces {
+        std::thread::sleep(pause);
+        exchange.send(b".")?;
+    }
+    Ok(Next::Keep)
 }
 
 /// Answers a request with a body by its own bytes, with the same framing; streams, whatever the size.
