@@ -93,6 +93,11 @@ impl Export<'_> {
                 ]
             },
         );
+        self.gauge(
+            "weir_endpoint_ejected",
+            "1 while the endpoint is out of the pool.",
+            |figures| Some(f64::from(u8::from(figures.ejected_for.is_some()))),
+        );
         self.counters(
             "weir_endpoint_ejections_total",
             "Times the endpoint left the pool, by what it was ejected for.",

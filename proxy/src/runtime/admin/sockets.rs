@@ -18,7 +18,7 @@ pub struct AdminAddresses {
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("{flag} {address}: cannot listen there; give another address, or `{flag} off`")]
+#[error("{flag} {address}: {source}; give another address, or `{flag} off`")]
 pub struct BindError {
     /// As it is spelt on the command line.
     pub flag: &'static str,
