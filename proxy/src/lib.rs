@@ -4,6 +4,7 @@
 pub mod balance;
 pub mod conn;
 pub mod exchange;
+pub mod cli;
 pub mod http;
 pub mod metrics;
 pub mod moment;

@@ -1,0 +1,90 @@
+//! The command line: what can be asked, checked so far that nothing else need look at text. Every flag has a twin in the
+//! environment, and `--help` is the manual.
+
+mod backends;
+mod length;
+mod run;
+mod table;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use backends::{BackendsError, BackendsOptions};
+pub use run::{RunOptions, Timeouts};
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+/// What to do.
+#[derive(Debug)]
+pub enum Command {
+    Run(Box<RunOptions>),
+    Backends(BackendsOptions),
+}
+
+/// Reads the command line of this process. Ends it with the help, the version or a usage error where there is no
+/// command to carry out.
+pub fn parse() -> Command {
+    parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+}
+
+/// Reads a command line, the program's name first.
+pub fn parse_from(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
+    match Cli::try_parse_from(arguments)?.verb {
+        Verb::Run(options) => match options.check() {
+            Ok(()) => Ok(Command::Run(options)),
+            Err(problem) => {
+                let mut run = RunOptions::augment_args(clap::Command::new("weir run"));
+                Err(run.error(ErrorKind::ValueValidation, problem))
+            }
+        },
+        Verb::Proxy(ProxyArguments {
+            verb: ProxyVerb::Config(ConfigArguments { verb }),
+        }) => match verb {
+            ConfigVerb::Backends(options) => Ok(Command::Backends(options)),
+        },
+    }
+}
+
+/// Weir: a load-balancing data plane for Linux hosts.
+///
+/// Every request goes to the better of two endpoints drawn at random: the healthier, faster, less busy one. How fast an
+/// endpoint is, eBPF programs measure on the wire.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(Box<RunOptions>),
+    Proxy(ProxyArguments),
+}
+
+/// Ask a running proxy.
+#[derive(Debug, Args)]
+struct ProxyArguments {
+    #[command(subcommand)]
+    verb: ProxyVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ProxyVerb {
+    Config(ConfigArguments),
+}
+
+/// What a running proxy is configured with, and what it knows.
+#[derive(Debug, Args)]
+struct ConfigArguments {
+    #[command(subcommand)]
+    verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigVerb {
+    Backends(BackendsOptions),
+}

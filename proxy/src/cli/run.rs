@@ -1,0 +1,273 @@
+//! `weir run`: what to serve, and how.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::{length, target};
+use crate::runtime::admin::AdminAddresses;
+use crate::runtime::dataplane::EbpfMode;
+use crate::snapshot::Target;
+
+/// Serve: listen for HTTP, and balance over endpoints.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir run --listen 0.0.0.0:8080 --to 10.0.0.11:8080 --to 10.0.0.12:8080@3
+  weir run --listen 127.0.0.1:8080 --to '[fd00::11]:80' --ebpf off --workers 1
+  WEIR_LISTEN=0.0.0.0:8080 WEIR_TO=10.0.0.11:8080,10.0.0.12:8080 weir run")]
+pub struct RunOptions {
+    /// Address to listen on for clients; may be given several times
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "WEIR_LISTEN",
+        required = true,
+        value_delimiter = ',',
+        value_parser = parse_listen
+    )]
+    pub listen: Vec<SocketAddr>,
+
+    /// Endpoint to send requests to, as ip:port or [v6]:port; may be given several times
+    ///
+    /// `@WEIGHT` sets its share of the requests, 0 to 65535, 1 if left out; an endpoint of weight 0 gets none. All
+    /// listeners share the endpoints.
+    #[arg(
+        long,
+        value_name = "ADDR[@WEIGHT]",
+        env = "WEIR_TO",
+        required = true,
+        value_delimiter = ',',
+        value_parser = target::parse
+    )]
+    pub to: Vec<Target>,
+
+    /// Interface to measure endpoints on; may be given several times [default: those that lead to endpoints]
+    #[arg(
+        long = "interface",
+        value_name = "IF",
+        env = "WEIR_INTERFACE",
+        value_delimiter = ',',
+        value_parser = parse_interface
+    )]
+    pub interfaces: Vec<String>,
+
+    /// Threads that serve, each on a CPU of its own [default: one for each CPU]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_WORKERS",
+        value_parser = parse_workers
+    )]
+    pub workers: Option<NonZeroUsize>,
+
+    /// Whether kernel programs measure the endpoints
+    #[arg(long, value_enum, default_value_t, env = "WEIR_EBPF")]
+    pub ebpf: EbpfMode,
+
+    /// Name that tells the proxies of a host apart
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "WEIR_INSTANCE",
+        default_value = "default",
+        value_parser = parse_instance
+    )]
+    pub instance: String,
+
+    /// What to log: off, error, warn, info, debug, trace, or filters such as weir::balance=debug,info
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "WEIR_LOG",
+        default_value = "info",
+        value_parser = parse_log
+    )]
+    pub log: String,
+
+    #[command(flatten)]
+    admin: AdminArguments,
+
+    #[command(flatten)]
+    pub timeouts: Timeouts,
+}
+
+/// Where the proxy answers questions about itself.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Addresses for operators")]
+struct AdminArguments {
+    /// Address of /config_dump, /healthz and /quitquitquit, or off
+    #[arg(
+        long,
+        value_name = "ADDR|off",
+        env = "WEIR_ADMIN",
+        default_value = "127.0.0.1:15000",
+        value_parser = parse_surface
+    )]
+    admin: Surface,
+
+    /// Address of /metrics for Prometheus, or off
+    #[arg(
+        long,
+        value_name = "ADDR|off",
+        env = "WEIR_METRICS",
+        default_value = "127.0.0.1:15020",
+        value_parser = parse_surface
+    )]
+    metrics: Surface,
+
+    /// Address of /healthz/ready, or off
+    #[arg(
+        long,
+        value_name = "ADDR|off",
+        env = "WEIR_READINESS",
+        default_value = "127.0.0.1:15021",
+        value_parser = parse_surface
+    )]
+    readiness: Surface,
+}
+
+/// An address that can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Surface(Option<SocketAddr>);
+
+/// How long anything may take.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Timeouts, as 500ms, 5s, 2m or 1h")]
+pub struct Timeouts {
+    /// For a connection to an endpoint to stand; then 504
+    #[arg(
+        id = "connect-timeout",
+        long = "connect-timeout",
+        value_name = "LENGTH",
+        env = "WEIR_CONNECT_TIMEOUT",
+        default_value = "5s",
+        value_parser = length::parse
+    )]
+    pub connect: Duration,
+
+    /// From the last byte of a request to the first of its response; then 504
+    #[arg(
+        id = "first-byte-timeout",
+        long = "first-byte-timeout",
+        value_name = "LENGTH",
+        env = "WEIR_FIRST_BYTE_TIMEOUT",
+        default_value = "60s",
+        value_parser = length::parse
+    )]
+    pub first_byte: Duration,
+
+    /// For a client to send its next request on an open connection
+    #[arg(
+        id = "idle-timeout",
+        long = "idle-timeout",
+        value_name = "LENGTH",
+        env = "WEIR_IDLE_TIMEOUT",
+        default_value = "75s",
+        value_parser = length::parse
+    )]
+    pub idle: Duration,
+
+    /// For the whole head of a request to arrive; then 408
+    #[arg(
+        id = "head-timeout",
+        long = "head-timeout",
+        value_name = "LENGTH",
+        env = "WEIR_HEAD_TIMEOUT",
+        default_value = "30s",
+        value_parser = length::parse
+    )]
+    pub head: Duration,
+}
+
+impl RunOptions {
+    pub fn admin_addresses(&self) -> AdminAddresses {
+        AdminAddresses {
+            admin: self.admin.admin.0,
+            metrics: self.admin.metrics.0,
+            readiness: self.admin.readiness.0,
+        }
+    }
+
+    /// The filter for what is logged.
+    pub fn log_filter(&self) -> EnvFilter {
+        EnvFilter::new(&self.log)
+    }
+
+    /// What no single flag can know. Says what is wrong, and what to do.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if let Some(address) = first_repeated(self.listen.iter().copied()) {
+            return Err(format!("--listen {address} is given twice; leave one out"));
+        }
+        if let Some(address) = first_repeated(self.to.iter().map(|target| target.address)) {
+            return Err(format!(
+                "--to {address} is given twice; leave one out, and give the other a weight, as in {address}@2"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn first_repeated(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let mut seen = HashSet::new();
+    let mut addresses = addresses.filter(|address| address.port() != 0);
+    addresses.find(|address| !seen.insert(*address))
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "not an address; write one like 0.0.0.0:8080, 127.0.0.1:8080 or [::]:8080".into()
+    })
+}
+
+fn parse_surface(text: &str) -> Result<Surface, String> {
+    if text == "off" {
+        return Ok(Surface(None));
+    }
+    text.parse()
+        .map(|address| Surface(Some(address)))
+        .map_err(|_| "neither an address such as 127.0.0.1:15000 nor off".into())
+}
+
+fn parse_workers(text: &str) -> Result<NonZeroUsize, String> {
+    const MOST: usize = 1024;
+    text.parse()
+        .ok()
+        .filter(|workers: &NonZeroUsize| workers.get() <= MOST)
+        .ok_or_else(|| format!("not a number from 1 to {MOST}"))
+}
+
+/// As the kernel names interfaces: 1 to 15 bytes, no slash, no colon, no space.
+fn parse_interface(text: &str) -> Result<String, String> {
+    let is_forbidden = |character: char| character.is_whitespace() || "/:".contains(character);
+    if text.is_empty() || text.len() > 15 || text.contains(is_forbidden) {
+        return Err("not the name of an interface; `ip link` lists them".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// Part of paths in the BPF file system.
+fn parse_instance(text: &str) -> Result<String, String> {
+    let is_allowed =
+        |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+    if text.is_empty() || text.len() > 63 || !text.chars().all(is_allowed) {
+        return Err("not a name of 1 to 63 letters, digits, hyphens and underscores".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// A bare word that is no level would be taken for the name of a module, and nothing be logged.
+fn parse_log(text: &str) -> Result<String, String> {
+    let is_level = text.parse::<LevelFilter>().is_ok();
+    let is_filter = text.contains('=') && EnvFilter::try_new(text).is_ok();
+    if is_level || is_filter {
+        Ok(text.to_owned())
+    } else {
+        Err("neither off, error, warn, info, debug or trace nor filters such as weir::balance=debug,info".into())
+    }
+}
