@@ -2,9 +2,9 @@
 //! returned as actions. `docs/architecture.md` draws the map.
 
 pub mod balance;
+pub mod cli;
 pub mod conn;
 pub mod exchange;
-pub mod cli;
 pub mod http;
 pub mod metrics;
 pub mod moment;
