@@ -1,46 +1,94 @@
-use std::net::SocketAddr;
-use weir::balance::Weight;
-use weir::runtime::server::*;
-use weir::snapshot::Target;
+//! The binary: reads the command line and hands over.
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
-    let a: Vec<String> = std::env::args().collect();
-    let mut o = ServerOptions {
-        listen: vec![],
-        targets: vec![],
-        interfaces: vec![],
-        workers: None,
-        ebpf: Default::default(),
-        instance: "default".into(),
-        settings: Default::default(),
-        drain: std::time::Duration::from_secs(10),
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use weir::cli::{self, Command, RunOptions};
+use weir::exchange::Settings;
+use weir::runtime::admin::{AdminSockets, AdminThread, Control, Readiness};
+use weir::runtime::server::{Server, ServerOptions};
+
+/// How long exchanges in flight may go on after the first signal to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    let done = match cli::parse() {
+        Command::Run(options) => run(*options),
+        Command::Backends(options) => options
+            .render()
+            .map_err(Into::into)
+            .and_then(|text| print(&text)),
     };
-    for w in a[1..].chunks(2) {
-        match w[0].as_str() {
-            "--listen" => o.listen.push(w[1].parse().unwrap()),
-            "--to" => o.targets.push(Target {
-                address: w[1].parse::<SocketAddr>().unwrap(),
-                weight: Weight::ONE,
-            }),
-            "--workers" => o.workers = w[1].parse().ok(),
-            _ => {}
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir: {error}");
+            ExitCode::FAILURE
         }
     }
-    let s = Server::prepare(o).unwrap_or_else(|e| {
-        eprintln!("{e}");
-        std::process::exit(1)
-    });
-    let (tx, rx) = tokio::sync::mpsc::channel(2);
-    tokio::spawn(async move {
-        loop {
-            tokio::signal::ctrl_c().await.unwrap();
-            tx.send(()).await.unwrap();
-        }
-    });
-    s.run(rx).await.unwrap();
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt()
+        .with_env_filter(options.log_filter())
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
+    let sockets = AdminSockets::bind(&options.admin_addresses())?;
+    let server = Server::prepare(server_options(options))?;
+
+    let (stop, stopped) = mpsc::channel(1);
+    stop_on_signal(SignalKind::terminate(), stop.clone())?;
+    stop_on_signal(SignalKind::interrupt(), stop.clone())?;
+    let readiness = Readiness::default();
+    let control = Control {
+        observed: server.observed(),
+        readiness: readiness.clone(),
+        shutdown: Box::new(move || {
+            // A full channel means that the stop is known already.
+            let _ = stop.try_send(());
+        }),
+    };
+    let _admin = AdminThread::start(sockets, control)?;
+    Ok(server.run(readiness, stopped).await?)
+}
+
+fn server_options(options: RunOptions) -> ServerOptions {
+    ServerOptions {
+        settings: Settings {
+            connect: options.timeouts.connect,
+            first_byte: options.timeouts.first_byte,
+            head: options.timeouts.head,
+            idle: options.timeouts.idle,
+            ..Settings::default()
+        },
+        listen: options.listen,
+        targets: options.to,
+        interfaces: options.interfaces,
+        workers: options.workers,
+        ebpf: options.ebpf,
+        instance: options.instance,
+        drain: DRAIN,
+    }
+}
+
+fn stop_on_signal(kind: SignalKind, stop: mpsc::Sender<()>) -> io::Result<()> {
+    let mut signals = signal(kind)?;
+    tokio::spawn(
+        async move { while signals.recv().await.is_some() && stop.send(()).await.is_ok() {} },
+    );
+    Ok(())
+}
+
+/// Prints to a reader that may leave early, as `head` does.
+fn print(text: &str) -> Result<(), Box<dyn Error>> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }

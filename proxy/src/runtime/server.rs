@@ -12,14 +12,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use super::admin::{Readiness, ebpf_status};
 use super::clock;
 use super::dataplane::{Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows};
 use super::ring::{Gauges, Listener, RingError, limits};
 use super::worker::{MeasureFlows, Observe, Worker, WorkerHandle};
-use crate::balance::shared::{SharedTables, Sizes};
+use crate::balance::shared::Sizes;
 use crate::balance::{Balancer, EndpointRows, TablesFull};
 use crate::exchange::{Proxy, Settings};
-use crate::metrics::WorkerCounters;
+use crate::metrics::{Observed, WorkerCounters};
 use crate::moment::Moment;
 use crate::seam::{FlowSlot, Peer};
 use crate::snapshot::{Snapshot, Target};
@@ -86,17 +87,9 @@ pub struct Server {
     descriptors: u64,
     /// By worker, then in the order of `--listen`.
     listeners: Vec<Vec<Listener>>,
-    dataplane: Dataplane,
+    dataplane: Arc<Dataplane>,
     snapshot: Arc<Snapshot>,
     counters: Vec<Arc<WorkerCounters>>,
-}
-
-/// What the control plane may look at.
-pub struct Exhibits<'a> {
-    pub snapshot: &'a Arc<Snapshot>,
-    pub tables: SharedTables,
-    pub counters: &'a [Arc<WorkerCounters>],
-    pub dataplane: &'a Dataplane,
 }
 
 impl Server {
@@ -144,24 +137,32 @@ impl Server {
             workers,
             descriptors,
             listeners,
-            dataplane,
+            dataplane: Arc::new(dataplane),
             snapshot: Arc::new(snapshot),
             counters: (0..workers).map(|_| Arc::default()).collect(),
             options,
         })
     }
 
-    pub fn exhibits(&self) -> Exhibits<'_> {
-        Exhibits {
-            snapshot: &self.snapshot,
+    /// Everything that can be told about this proxy.
+    pub fn observed(&self) -> Observed {
+        let dataplane = self.dataplane.clone();
+        Observed {
+            instance: self.options.instance.clone(),
+            started: clock::now(),
+            snapshot: self.snapshot.clone(),
             tables: self.dataplane.tables(),
-            counters: &self.counters,
-            dataplane: &self.dataplane,
+            workers: self.counters.clone(),
+            ebpf: Box::new(move || ebpf_status(&dataplane)),
         }
     }
 
-    /// Serves until `stop` says so or a worker fails, then drains.
-    pub async fn run(mut self, mut stop: mpsc::Receiver<()>) -> Result<(), ServerError> {
+    /// Serves until `stop` says so or a worker fails, then drains. A second `stop` ends the drain.
+    pub async fn run(
+        mut self,
+        readiness: Readiness,
+        mut stop: mpsc::Receiver<()>,
+    ) -> Result<(), ServerError> {
         let cpus = allowed_cpus();
         let (ended, mut endings) = mpsc::unbounded_channel();
         let mut running = Vec::new();
@@ -170,6 +171,7 @@ impl Server {
             running.push(self.start_worker(worker, cpu, listeners, ended.clone())?);
         }
         drop(ended);
+        readiness.set(true);
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {
             tokio::select! {
@@ -178,6 +180,7 @@ impl Server {
                 ending = endings.recv() => return ending.unwrap_or(Ok(())),
             }
         }
+        readiness.set(false);
         tracing::info!(
             "draining: no new connections, {:?} for what is in flight",
             self.options.drain
