@@ -1,8 +1,9 @@
 //! Keys and values of the hash tables. IPv4 addresses are held as mapped IPv6 (RFC 4291 section 2.5.5.2): one key type,
 //! one path. Addresses and ports are in network byte order, as they lie in the packet.
 
-/// An IP address, IPv4 as `::ffff:a.b.c.d`, in network byte order.
-pub type Address = [u8; 16];
+/// An IP address, IPv4 as `::ffff:a.b.c.d`: the 16 bytes of the packet as four words, so that kernel programs move
+/// words and not bytes.
+pub type Address = [u32; 4];
 
 /// One TCP connection as the host that runs Weir sees it.
 #[repr(C)]

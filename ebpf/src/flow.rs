@@ -19,23 +19,23 @@ use crate::tables::{FLOW, FLOW_SAMPLE};
 
 #[inline(always)]
 pub fn on_sent(segment: &Segment) -> Result<Reason, Reason> {
-    let (flow, wire) = find(segment)?;
+    let flow = Registered::find(segment)?;
+    let wire = Wire::of(flow.endpoint(), flow.generation())?;
     if segment.payload > 0 {
-        let new = behind(flow.out_known, flow.next_out, segment);
+        let new = behind(flow.out_known(), flow.next_out(), segment);
         if new < segment.payload {
             wire.retransmits(1);
         }
         if new > 0 {
-            flow.next_out = segment.end();
-            flow.out_known = 1;
+            flow.set_next_out(segment.end());
+            flow.set_out_known(1);
             wire.bytes_out(new as u64);
-            // Volatile, so that the stamp is written before what makes another CPU read it.
-            // SAFETY: a field of the element, borrowed just now.
-            unsafe { (&raw mut flow.last_out_ns).write_volatile(bpf_ktime_get_ns()) };
-            if flow.outstanding == 0 {
+            // Before `outstanding`, which makes another CPU read it.
+            // SAFETY: the helper takes nothing.
+            flow.set_last_out_ns(unsafe { bpf_ktime_get_ns() });
+            if flow.outstanding() == 0 {
                 wire.started(1);
-                // SAFETY: as above.
-                unsafe { (&raw mut flow.outstanding).write_volatile(1) };
+                flow.set_outstanding(1);
             }
         }
     }
@@ -45,14 +45,15 @@ pub fn on_sent(segment: &Segment) -> Result<Reason, Reason> {
 
 #[inline(always)]
 pub fn on_received(segment: &Segment) -> Result<Reason, Reason> {
-    let (flow, wire) = find(segment)?;
+    let flow = Registered::find(segment)?;
+    let wire = Wire::of(flow.endpoint(), flow.generation())?;
     if segment.payload > 0 {
         wire.bytes_in(segment.payload as u64);
-        if behind(flow.in_known, flow.next_in, segment) > 0 {
-            flow.next_in = segment.end();
-            flow.in_known = 1;
-            if flow.outstanding == 1 {
-                flow.outstanding = 0;
+        if behind(flow.in_known(), flow.next_in(), segment) > 0 {
+            flow.set_next_in(segment.end());
+            flow.set_in_known(1);
+            if flow.outstanding() == 1 {
+                flow.set_outstanding(0);
                 on_first_byte(flow, wire);
             }
         }
@@ -65,13 +66,37 @@ pub fn on_received(segment: &Segment) -> Result<Reason, Reason> {
 }
 
 #[inline(always)]
-fn find(segment: &Segment) -> Result<(&'static mut Flow, Wire), Reason> {
-    let flow = FLOW.get_ptr_mut(&segment.key).ok_or(Reason::Unregistered)?;
-    // SAFETY: elements of the table stay in place while a program runs. A program that handles the other direction at
-    // the same moment writes other fields, but for `outstanding` and `closed`, where the last one wins and may.
-    let flow = unsafe { &mut *flow };
-    let wire = Wire::of(flow.endpoint, flow.generation)?;
-    Ok((flow, wire))
+fn on_first_byte(flow: Registered, wire: Wire) {
+    // SAFETY: the helper takes nothing.
+    let now = unsafe { bpf_ktime_get_ns() };
+    let first_byte_ns = now.saturating_sub(flow.last_out_ns());
+    let exchange = flow.exchanges().wrapping_add(1);
+    flow.set_exchanges(exchange);
+    wire.finished(1);
+    wire.first_byte_ns_sum(first_byte_ns);
+    wire.first_byte_count(1);
+    let Some(sample) = FLOW_SAMPLE.get_ptr_mut(flow.slot()) else {
+        count(Reason::OutOfRange);
+        return;
+    };
+    // Volatile and in this order: who finds the number finds its sample.
+    // SAFETY: the pointer comes from the table's lookup, and rows live as long as the table.
+    let value = unsafe { &raw mut (*sample).first_byte_ns };
+    // SAFETY: as above; the field is an aligned u64.
+    unsafe { value.write_volatile(first_byte_ns) };
+    // SAFETY: as above.
+    let number = unsafe { &raw mut (*sample).exchange };
+    // SAFETY: as above; the field is an aligned u64.
+    unsafe { number.write_volatile(exchange) };
+}
+
+/// Either side's end is the connection's, once.
+#[inline(always)]
+fn on_end(flow: Registered, wire: Wire, segment: &Segment) {
+    if segment.is_end() && flow.closed() == 0 {
+        flow.set_closed(1);
+        wire.closed(1);
+    }
 }
 
 /// How many bytes of the payload lie behind those seen so far.
@@ -88,38 +113,52 @@ fn behind(known: u8, next: u32, segment: &Segment) -> u32 {
     distance.min(segment.payload)
 }
 
-#[inline(always)]
-fn on_first_byte(flow: &mut Flow, wire: Wire) {
-    // SAFETY: the helper takes nothing.
-    let now = unsafe { bpf_ktime_get_ns() };
-    let first_byte_ns = now.saturating_sub(flow.last_out_ns);
-    flow.exchanges = flow.exchanges.wrapping_add(1);
-    wire.finished(1);
-    wire.first_byte_ns_sum(first_byte_ns);
-    wire.first_byte_count(1);
-    let Some(sample) = FLOW_SAMPLE.get_ptr_mut(flow.slot) else {
-        count(Reason::OutOfRange);
-        return;
+/// An element of `FLOW`. The program of the other direction may hold it at the same moment on another CPU, so fields
+/// are read and written one by one, and nothing is borrowed. Each direction has its own; of `outstanding` and `closed`
+/// the last writer wins, and may.
+#[derive(Clone, Copy)]
+struct Registered(*mut Flow);
+
+macro_rules! field {
+    ($name:ident: $type:ty) => {
+        #[inline(always)]
+        fn $name(self) -> $type {
+            // SAFETY: the pointer comes from the table's lookup, and elements stay in place while a program runs.
+            let field = unsafe { &raw const (*self.0).$name };
+            // SAFETY: as above; the field is aligned, and any value is one of its type.
+            unsafe { field.read_volatile() }
+        }
     };
-    // SAFETY: rows live as long as the table.
-    let (value, exchange) = unsafe {
-        (
-            &raw mut (*sample).first_byte_ns,
-            &raw mut (*sample).exchange,
-        )
+    ($name:ident, $set:ident: $type:ty) => {
+        field!($name: $type);
+
+        #[inline(always)]
+        fn $set(self, value: $type) {
+            // SAFETY: the pointer comes from the table's lookup, and elements stay in place while a program runs.
+            let field = unsafe { &raw mut (*self.0).$name };
+            // SAFETY: as above; the field is aligned.
+            unsafe { field.write_volatile(value) };
+        }
     };
-    // Who finds the number finds its sample.
-    // SAFETY: an aligned u64 of the row.
-    unsafe { value.write_volatile(first_byte_ns) };
-    // SAFETY: as above.
-    unsafe { exchange.write_volatile(flow.exchanges) };
 }
 
-/// Either side's end is the connection's, once.
-#[inline(always)]
-fn on_end(flow: &mut Flow, wire: Wire, segment: &Segment) {
-    if segment.is_end() && flow.closed == 0 {
-        flow.closed = 1;
-        wire.closed(1);
+impl Registered {
+    #[inline(always)]
+    fn find(segment: &Segment) -> Result<Self, Reason> {
+        FLOW.get_ptr_mut(&segment.key)
+            .map(Self)
+            .ok_or(Reason::Unregistered)
     }
+
+    field!(endpoint: u32);
+    field!(slot: u32);
+    field!(generation: u64);
+    field!(last_out_ns, set_last_out_ns: u64);
+    field!(exchanges, set_exchanges: u64);
+    field!(next_out, set_next_out: u32);
+    field!(next_in, set_next_in: u32);
+    field!(out_known, set_out_known: u8);
+    field!(in_known, set_in_known: u8);
+    field!(outstanding, set_outstanding: u8);
+    field!(closed, set_closed: u8);
 }

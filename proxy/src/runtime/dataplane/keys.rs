@@ -29,10 +29,15 @@ pub fn endpoint_id(at: SocketAddr) -> EndpointId {
 
 /// IPv4 becomes mapped IPv6. A socket of both families reports its IPv4 peers that way already, and gets the same key.
 fn address(ip: IpAddr) -> Address {
-    match ip {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
+    let v6 = match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    let mut words = Address::default();
+    for (word, bytes) in words.iter_mut().zip(v6.octets().as_chunks().0) {
+        *word = u32::from_ne_bytes(*bytes);
     }
+    words
 }
 
 #[cfg(test)]
@@ -56,9 +61,10 @@ mod tests {
             "10.0.0.1:258".parse().expect("an address"),
             "[2001:db8::1]:80".parse().expect("an address"),
         );
-        assert_eq!(key.local[10..], [0xff, 0xff, 10, 0, 0, 1]);
+        assert_eq!(key.local[2].to_ne_bytes(), [0, 0, 0xff, 0xff]);
+        assert_eq!(key.local[3].to_ne_bytes(), [10, 0, 0, 1]);
         assert_eq!(key.local_port.to_ne_bytes(), [1, 2]);
-        assert_eq!(key.remote[..4], [0x20, 0x01, 0x0d, 0xb8]);
+        assert_eq!(key.remote[0].to_ne_bytes(), [0x20, 0x01, 0x0d, 0xb8]);
         assert_eq!(key.remote_port.to_ne_bytes(), [0, 80]);
     }
 }
