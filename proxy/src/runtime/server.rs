@@ -14,7 +14,9 @@ use tokio::sync::mpsc;
 
 use super::admin::{Readiness, ebpf_status};
 use super::clock;
-use super::dataplane::{Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows};
+use super::dataplane::{
+    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows, possible_cpus,
+};
 use super::ring::{Gauges, Listener, RingError, limits};
 use super::worker::{MeasureFlows, Observe, Worker, WorkerHandle};
 use crate::balance::shared::Sizes;
@@ -304,22 +306,6 @@ fn allowed_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
         .collect()
-}
-
-/// CPUs a kernel program may run on, whether or not this process may.
-fn possible_cpus() -> usize {
-    let online = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let highest = std::fs::read_to_string("/sys/devices/system/cpu/possible")
-        .ok()
-        .and_then(|range| {
-            range
-                .trim()
-                .rsplit(['-', ','])
-                .next()?
-                .parse::<usize>()
-                .ok()
-        });
-    highest.map_or(online, |highest| highest + 1)
 }
 
 fn pin(worker: usize, cpu: usize) {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use weir::balance::shared::{SharedTables, Sizes};
 use weir::runtime::dataplane::{
-    Dataplane, DataplaneError, DataplaneOptions, Direction, EbpfMode, Flows,
+    Dataplane, DataplaneError, DataplaneOptions, Direction, EbpfMode, Flows, possible_cpus,
 };
 use weir::seam::{FlowSlot, Peer};
 use weir_common::{EndpointWire, FlowSample, Reason};
@@ -90,7 +90,7 @@ impl Rig {
             sizes: Sizes {
                 capacity: 8,
                 workers: 1,
-                cpus: weir::runtime::dataplane::possible_cpus().expect("CPUs are listed"),
+                cpus: possible_cpus(),
                 flows,
             },
             instance: "test".to_owned(),
@@ -133,7 +133,7 @@ impl Rig {
     }
 
     pub fn wire(&self) -> EndpointWire {
-        self.dataplane.wire(ENDPOINT)
+        self.tables.wire_total(ENDPOINT)
     }
 
     pub fn sample(&self, slot: FlowSlot) -> FlowSample {

@@ -55,7 +55,8 @@ fn exchange_is_measured(listen: &str) {
     assert_eq!((wire.started, wire.finished), (1, 1));
     assert_eq!(wire.bytes_out, REQUEST as u64);
     assert_eq!(wire.bytes_in, response.len() as u64);
-    assert_eq!((wire.closed, wire.resets, wire.retransmits), (1, 0, 0));
+    // Whether the kernel probes with the last segment once more depends on the machine's load.
+    assert_eq!((wire.closed, wire.resets), (1, 0));
     rig.flows.release(slot);
 }
 

@@ -27,7 +27,7 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
     .map(|(reason, count)| (reason.to_owned(), count.load(Relaxed)));
     EbpfStatus {
         active: dataplane.has_kernel(),
-        reason: None,
+        reason: dataplane.without_kernel().map(ToString::to_string),
         interfaces: interfaces.collect(),
         packets: packets.collect(),
         unmeasured: unmeasured.into(),

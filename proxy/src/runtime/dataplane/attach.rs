@@ -9,6 +9,7 @@ use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
 use super::interfaces::Interface;
 use super::kernel::{Direction, program};
+use super::unavailable::in_one_line;
 
 /// How a pair of programs hangs on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +31,13 @@ pub struct InterfaceStatus {
 /// Attaches both programs, or none of them.
 pub fn attach(ebpf: &mut Ebpf, interface: &Interface) -> InterfaceStatus {
     let attached = with_hook(ebpf, interface, Hook::Tcx).or_else(|tcx| {
-        with_hook(ebpf, interface, Hook::Clsact)
-            .map_err(|clsact| format!("tcx: {}; clsact: {}", chain(&tcx), chain(&clsact)))
+        with_hook(ebpf, interface, Hook::Clsact).map_err(|clsact| {
+            format!(
+                "tcx: {}; clsact: {}",
+                in_one_line(&tcx),
+                in_one_line(&clsact)
+            )
+        })
     });
     InterfaceStatus {
         interface: interface.clone(),
@@ -81,18 +87,4 @@ fn ensure_clsact(interface: &str) -> Result<(), TcError> {
         Err(TcError::NetlinkError(error)) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
         added => added,
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let word = error.to_string();
-        if !text.contains(&word) {
-            text = format!("{text}: {word}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -14,13 +14,14 @@ mod unavailable;
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use weir_common::{EndpointIdValue, EndpointWire, Reason};
+use weir_common::{EndpointIdValue, Reason};
 
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::moment::Moment;
@@ -63,18 +64,27 @@ pub enum DataplaneError {
     #[error("no interface named {name}; there are: {}", .existing.join(", "))]
     UnknownInterface { name: String, existing: Vec<String> },
     #[error("BPF is required, but {0}")]
-    Unavailable(#[source] Unavailable),
+    Unavailable(Unavailable),
     #[error("BPF is required, but attaching to {interface} failed: {reason}")]
     NotAttached { interface: String, reason: String },
     #[error("BPF is required, but there is nothing to attach to: no endpoint can be reached")]
     NoInterface,
 }
 
+/// Why there is no kernel behind the tables.
+#[derive(Debug, thiserror::Error)]
+pub enum WithoutKernel {
+    #[error("switched off")]
+    SwitchedOff,
+    #[error("{0}")]
+    Unavailable(Unavailable),
+}
+
 /// The shared tables and, with BPF, the programs that fill them. Dropping it detaches the programs; the tables last as
 /// long as somebody holds them.
 pub struct Dataplane {
     tables: SharedTables,
-    kernel: Option<Kernel>,
+    kernel: Result<Kernel, WithoutKernel>,
     interfaces: Vec<InterfaceStatus>,
     /// Shares of the flow slots handed out.
     shares: AtomicUsize,
@@ -92,15 +102,15 @@ impl Dataplane {
         let kernel = load_kernel(&options)?;
         let mut dataplane = Self {
             tables: match &kernel {
-                Some(kernel) => kernel.tables.clone(),
-                None => SharedTables::anonymous(options.sizes),
+                Ok(kernel) => kernel.tables.clone(),
+                Err(_) => SharedTables::anonymous(options.sizes),
             },
             kernel,
             interfaces: Vec::new(),
             shares: AtomicUsize::new(0),
             unmeasured: Arc::default(),
         };
-        if dataplane.kernel.is_some() {
+        if dataplane.has_kernel() {
             let interfaces = match named.is_empty() {
                 true => routed_interfaces(&options.destinations),
                 false => named,
@@ -122,7 +132,12 @@ impl Dataplane {
 
     /// Whether the tables lie in the kernel.
     pub fn has_kernel(&self) -> bool {
-        self.kernel.is_some()
+        self.kernel.is_ok()
+    }
+
+    /// Why the tables do not lie in the kernel; None when they do.
+    pub fn without_kernel(&self) -> Option<&WithoutKernel> {
+        self.kernel.as_ref().err()
     }
 
     /// The next worker's share of the flow slots. Once every worker has had one, shares are empty: connections
@@ -137,7 +152,7 @@ impl Dataplane {
         } else {
             start
         };
-        let table = self.kernel.as_ref().map(|kernel| kernel.flows.clone());
+        let table = self.kernel.as_ref().ok().map(|kernel| kernel.flows.clone());
         let range = start as u32..end as u32;
         Flows::new(
             table,
@@ -150,7 +165,7 @@ impl Dataplane {
     /// Lets the kernel recognise connections to this endpoint, whoever makes them, and time their handshakes. Says
     /// whether there was room; without BPF there is nothing to do.
     pub fn identify(&self, endpoint: Peer) -> bool {
-        let Some(kernel) = &self.kernel else {
+        let Ok(kernel) = &self.kernel else {
             return true;
         };
         let value = EndpointIdValue {
@@ -164,7 +179,7 @@ impl Dataplane {
 
     /// The opposite of [`identify`](Self::identify).
     pub fn forget(&self, address: SocketAddr) {
-        if let Some(kernel) = &self.kernel {
+        if let Ok(kernel) = &self.kernel {
             // One that is not there is forgotten already.
             let _ = kernel.identities.remove(&keys::endpoint_id(address));
         }
@@ -177,17 +192,14 @@ impl Dataplane {
 
     /// What the programs did with the packets they saw. Empty without BPF.
     pub fn reasons(&self) -> Vec<(Reason, u64)> {
-        self.kernel.as_ref().map_or_else(Vec::new, Kernel::reasons)
+        self.kernel
+            .as_ref()
+            .map_or_else(|_| Vec::new(), Kernel::reasons)
     }
 
     /// Connections the kernel does not measure.
     pub fn unmeasured(&self) -> &Unmeasured {
         &self.unmeasured
-    }
-
-    /// What the kernel counted of one endpoint, over all CPUs; all zero without BPF.
-    pub fn wire(&self, endpoint: u32) -> EndpointWire {
-        wire_total(&self.tables, endpoint)
     }
 
     /// Tells the kernel and other processes that this one is alive, and passes on what the programs logged. To be
@@ -196,7 +208,7 @@ impl Dataplane {
         self.tables.meta[0]
             .heartbeat_ns
             .store(now.as_nanos(), Relaxed);
-        if let Some(kernel) = &self.kernel {
+        if let Ok(kernel) = &self.kernel {
             kernel.flush_log();
         }
     }
@@ -211,14 +223,15 @@ impl Dataplane {
         packet: &[u8],
         repeat: u32,
     ) -> io::Result<Duration> {
-        let kernel = self.kernel.as_mut().ok_or(io::ErrorKind::Unsupported)?;
+        let kernel = self.kernel.as_mut();
+        let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
         kernel
             .run_on(direction, packet, repeat)
             .map_err(io::Error::other)
     }
 
     fn attach(&mut self, interfaces: &[Interface], mode: EbpfMode) -> Result<(), DataplaneError> {
-        let Some(kernel) = &mut self.kernel else {
+        let Ok(kernel) = &mut self.kernel else {
             return Ok(());
         };
         for interface in interfaces {
@@ -248,48 +261,28 @@ impl Dataplane {
     }
 }
 
-/// What the kernel counted of one endpoint, over all CPUs.
-pub fn wire_total(tables: &SharedTables, endpoint: u32) -> EndpointWire {
-    let mut total = EndpointWire::default();
-    if endpoint as usize >= tables.sizes.capacity {
-        return total;
-    }
-    for cpu in 0..tables.sizes.cpus {
-        let row = tables.wire[cpu * tables.sizes.capacity + endpoint as usize].read();
-        total.started += row.started;
-        total.finished += row.finished;
-        total.first_byte_ns_sum += row.first_byte_ns_sum;
-        total.first_byte_count += row.first_byte_count;
-        total.connect_ns_sum += row.connect_ns_sum;
-        total.connect_count += row.connect_count;
-        total.opened += row.opened;
-        total.closed += row.closed;
-        total.retransmits += row.retransmits;
-        total.resets += row.resets;
-        total.bytes_out += row.bytes_out;
-        total.bytes_in += row.bytes_in;
-    }
-    total
+/// CPUs this machine may ever have: rows the per-CPU tables need. Those online now, where nothing says more.
+pub fn possible_cpus() -> usize {
+    let online = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    aya::util::nr_cpus().unwrap_or_else(|_| online())
 }
 
-/// CPUs this machine may ever have: rows the per-CPU tables need.
-///
-/// # Errors
-/// What reading `/sys/devices/system/cpu/possible` says.
-pub fn possible_cpus() -> io::Result<usize> {
-    aya::util::nr_cpus().map_err(|(_, error)| error)
-}
-
-fn load_kernel(options: &DataplaneOptions) -> Result<Option<Kernel>, DataplaneError> {
+fn load_kernel(
+    options: &DataplaneOptions,
+) -> Result<Result<Kernel, WithoutKernel>, DataplaneError> {
     if options.mode == EbpfMode::Off {
-        return Ok(None);
+        return Ok(Err(WithoutKernel::SwitchedOff));
     }
     match Kernel::load(options.sizes) {
-        Ok(kernel) => Ok(Some(kernel)),
+        Ok(kernel) => Ok(Ok(kernel)),
         Err(cause) if options.mode == EbpfMode::Required => Err(DataplaneError::Unavailable(cause)),
         Err(cause) => {
-            warn_unavailable(&cause, &options.instance);
-            Ok(None)
+            tracing::warn!(
+                instance = options.instance,
+                "no BPF: {cause}. Latency is measured by the workers' clocks, which include the proxy's own delay, \
+                 and handshakes, resets and retransmits are not counted"
+            );
+            Ok(Err(WithoutKernel::Unavailable(cause)))
         }
     }
 }
@@ -324,16 +317,6 @@ fn routed_interfaces(destinations: &[SocketAddr]) -> Vec<Interface> {
     interfaces
 }
 
-fn warn_unavailable(cause: &Unavailable, instance: &str) {
-    let because = std::error::Error::source(cause).map(|source| format!(" ({source})"));
-    tracing::warn!(
-        instance,
-        "no BPF: {cause}{}. Latency is measured by the workers' clocks, which include the proxy's own delay, and \
-         handshakes, resets and retransmits are not counted",
-        because.unwrap_or_default()
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,6 +342,10 @@ mod tests {
     fn without_bpf_the_tables_lie_in_plain_memory_and_say_whose_they_are() {
         let dataplane = Dataplane::open(options(EbpfMode::Off)).expect("nothing can fail");
         assert!(!dataplane.has_kernel());
+        assert!(matches!(
+            dataplane.without_kernel(),
+            Some(WithoutKernel::SwitchedOff)
+        ));
         assert!(dataplane.status().is_empty());
         let meta = dataplane.tables().meta[0].read();
         assert_eq!(meta.magic, weir_common::MAGIC);
@@ -375,17 +362,5 @@ mod tests {
         let text = error.err().expect("it does not exist").to_string();
         assert!(text.contains("no-such-interface"), "{text}");
         assert!(text.contains("lo"), "{text}");
-    }
-
-    #[test]
-    fn counters_of_an_endpoint_are_summed_over_cpus_and_unknown_endpoints_have_none() {
-        let dataplane = Dataplane::open(options(EbpfMode::Off)).expect("nothing can fail");
-        let tables = dataplane.tables();
-        tables.wire[1].started.store(3, Relaxed);
-        tables.wire[SIZES.capacity + 1].started.store(4, Relaxed);
-        tables.wire[SIZES.capacity + 2].started.store(50, Relaxed);
-        assert_eq!(dataplane.wire(1).started, 7);
-        assert_eq!(dataplane.wire(1).finished, 0);
-        assert_eq!(dataplane.wire(4), EndpointWire::default());
     }
 }

@@ -40,9 +40,9 @@ pub enum Unavailable {
     },
     #[error("the kernel programs are of another version than this binary: run `cargo xtask build`")]
     Layout,
-    #[error("cannot load the kernel programs{}", locked_memory_hint(.0))]
+    #[error("the kernel programs cannot be loaded: {}{}", in_one_line(.0), locked_memory_hint(.0))]
     Load(#[source] EbpfError),
-    #[error("the table {table} cannot be used")]
+    #[error("the table {table} cannot be used: {source}")]
     Table {
         table: &'static str,
         source: io::Error,
@@ -139,6 +139,21 @@ fn locked_memory_hint(error: &EbpfError) -> String {
         ),
         _ => String::new(),
     }
+}
+
+/// An error with its causes.
+pub(super) fn in_one_line(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        // Some errors say what their cause says.
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The last lines of a verifier's log: the instruction it stumbled over and why.
