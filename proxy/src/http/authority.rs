@@ -1,50 +1,35 @@
 //! Host and port as they stand in `Host` and in absolute targets (RFC 3986, section 3.2, without user information).
 
-use super::grammar::is_host_byte;
+use super::grammar::host_end;
 
 /// Whether this is a non-empty host with an optional port. An empty host names nothing over HTTP (RFC 9110, section
 /// 4.2.1), so it is refused.
 pub(super) fn is_authority(text: &[u8]) -> bool {
-    let (host_is_valid, rest) = match text.split_first() {
-        Some((b'[', rest)) => {
-            let end = rest.iter().position(|&byte| byte == b']');
-            match end {
-                Some(end) => (is_literal(&rest[..end]), &rest[end + 1..]),
-                None => return false,
-            }
-        }
-        _ => {
-            let end = text.iter().position(|&byte| byte == b':');
-            let (host, rest) = text.split_at(end.unwrap_or(text.len()));
-            (is_registered_name(host), rest)
-        }
+    let host_end = match text {
+        [b'[', ..] => literal_end(text),
+        _ => registered_name_end(text),
     };
-    host_is_valid && is_port(rest)
+    host_end.is_some_and(|end| is_port(&text[end..]))
 }
 
-fn is_registered_name(host: &[u8]) -> bool {
-    if host.is_empty() {
-        return false;
+fn registered_name_end(text: &[u8]) -> Option<usize> {
+    let mut at = host_end(text, 0);
+    while let [b'%', high, low, ..] = &text[at..] {
+        if !high.is_ascii_hexdigit() || !low.is_ascii_hexdigit() {
+            return None;
+        }
+        at = host_end(text, at + 3);
     }
-    let mut rest = host;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = match (byte, tail) {
-            (b'%', [high, low, tail @ ..])
-                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
-                tail
-            }
-            _ if is_host_byte(byte) => tail,
-            _ => return false,
-        };
-    }
-    true
+    (at > 0).then_some(at)
 }
 
-/// An IPv6 address. Its groups are not checked: nothing here acts on them, and no byte of it means anything elsewhere.
-fn is_literal(address: &[u8]) -> bool {
+/// Of an IPv6 address in brackets. Its groups are not checked: nothing here acts on them, and no byte of it means
+/// anything elsewhere.
+fn literal_end(text: &[u8]) -> Option<usize> {
+    let end = text.iter().position(|&byte| byte == b']')?;
+    let address = &text[1..end];
     let is_address_byte = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
-    address.len() >= 2 && address.iter().all(is_address_byte)
+    (address.len() >= 2 && address.iter().all(is_address_byte)).then_some(end + 1)
 }
 
 /// Nothing, or a colon and a port number. The number may be missing (RFC 3986, section 3.2.3).

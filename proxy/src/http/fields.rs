@@ -14,12 +14,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// `None` beyond 4 GiB, which limits keep far away.
-    pub(super) fn new(range: Range<usize>) -> Option<Self> {
-        Some(Self {
-            start: u32::try_from(range.start).ok()?,
-            end: u32::try_from(range.end).ok()?,
-        })
+    /// Of a head, whose size is a 32-bit number before anything is read from it.
+    pub(super) fn new(range: Range<usize>) -> Self {
+        debug_assert!(range.end <= u32::MAX as usize);
+        Self {
+            start: range.start as u32,
+            end: range.end as u32,
+        }
     }
 
     pub fn range(self) -> Range<usize> {

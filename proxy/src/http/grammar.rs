@@ -53,11 +53,6 @@ pub(super) fn is_name(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().copied().all(is_name_byte)
 }
 
-/// A byte of a registered name, percent-encoding aside (RFC 3986, section 3.2.2).
-pub(super) fn is_host_byte(byte: u8) -> bool {
-    CLASSES[usize::from(byte)] & HOST != 0
-}
-
 /// A byte of field text: everything but control bytes, the tab allowed (RFC 9110, section 5.5).
 pub(super) fn is_text_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
@@ -73,35 +68,63 @@ pub(super) fn target_end(bytes: &[u8], from: usize) -> usize {
     end_of(bytes, from, |byte| CLASSES[usize::from(byte)] & TARGET != 0)
 }
 
+/// Where the registered name that starts at `from` ends, or its next percent-encoded byte (RFC 3986, section 3.2.2).
+pub(super) fn host_end(bytes: &[u8], from: usize) -> usize {
+    end_of(bytes, from, |byte| CLASSES[usize::from(byte)] & HOST != 0)
+}
+
+#[inline(always)]
 fn end_of(bytes: &[u8], from: usize, belongs: impl Fn(u8) -> bool) -> usize {
     let rest = bytes.get(from..).unwrap_or_default();
-    let length = rest.iter().position(|&byte| !belongs(byte));
-    from + length.unwrap_or(rest.len())
+    let (fours, tail) = rest.as_chunks::<4>();
+    let mut at = from;
+    // Four at a time: one check of the bounds for all.
+    for four in fours {
+        match four.iter().position(|&byte| !belongs(byte)) {
+            Some(offset) => return at + offset,
+            None => at += 4,
+        }
+    }
+    let length = tail.iter().position(|&byte| !belongs(byte));
+    at + length.unwrap_or(tail.len())
+}
+
+/// Whether `text` is `lower`, which is in lower case, without regard to case. Only for text without control bytes: there
+/// no other byte than `-` and the letters become one when bit 5 is set.
+#[inline(always)]
+pub(super) fn is_same<const N: usize>(text: &[u8], lower: &[u8; N]) -> bool {
+    match <&[u8; N]>::try_from(text) {
+        Ok(text) => text.map(|byte| byte | 0x20) == *lower,
+        Err(_) => false,
+    }
 }
 
 /// Where field text that starts at `from` ends: the first control byte other than a tab.
+#[inline(always)]
 pub(super) fn text_end(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
     let mut at = from;
-    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        match first_control(u64::from_le_bytes(*word)) {
-            None => at += 8,
-            Some(offset) if word[offset] == b'\t' => at += offset + 1,
-            Some(offset) => return at + offset,
+    for word in rest.as_chunks::<8>().0 {
+        let mut suspects = suspects(u64::from_le_bytes(*word));
+        while suspects != 0 {
+            let offset = suspects.trailing_zeros() as usize / 8;
+            if !is_text_byte(word[offset]) {
+                return at + offset;
+            }
+            suspects &= suspects - 1;
         }
+        at += 8;
     }
     end_of(bytes, at, is_text_byte)
 }
 
-/// Index of the first byte of a little-endian word that is a control byte.
-fn first_control(word: u64) -> Option<usize> {
+/// The high bit of each byte of the word that may be a control byte. Borrows and carries from other bytes can raise a
+/// false suspicion, never hide a true one.
+fn suspects(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = EACH * 0x80;
-    // A borrow can only reach bytes above a byte that is itself a hit, so the lowest hit is always a true one.
-    let below_space = word.wrapping_sub(EACH * 0x20) & !word;
-    let differs = word ^ (EACH * 0x7f);
-    let delete = differs.wrapping_sub(EACH) & !differs;
-    let hits = (below_space | delete) & HIGH;
-    (hits != 0).then(|| hits.trailing_zeros() as usize / 8)
+    let below_space = word.wrapping_sub(EACH * 0x20);
+    let delete = word.wrapping_add(EACH);
+    (below_space | delete) & !word & (EACH * 0x80)
 }
 
 /// The range without spaces and tabs on both sides.

@@ -1,7 +1,7 @@
 //! Fields the proxy must understand, and which of them end at this hop (RFC 9110, section 7.6.1). Everything else is
 //! passed on untouched unless `Connection` names it.
 
-use super::grammar::{elements, is_name};
+use super::grammar::{elements, is_name, is_same};
 
 /// More connection options than this are abuse: each is compared with every field.
 const MAX_OPTIONS: u8 = 32;
@@ -30,33 +30,42 @@ pub enum Known {
 }
 
 impl Known {
+    /// Of a valid field name.
     pub fn from_name(name: &[u8]) -> Self {
-        // The length rejects almost every field with one comparison.
-        let (text, known): (&[u8], Self) = match name.len() {
-            2 => (b"te", Self::Te),
-            4 => (b"host", Self::Host),
-            6 => (b"expect", Self::Expect),
-            7 if name[0] | 0x20 == b't' => (b"trailer", Self::Trailer),
-            7 => (b"upgrade", Self::Upgrade),
-            9 => (b"forwarded", Self::Forwarded),
-            10 if name[0] | 0x20 == b'c' => (b"connection", Self::Connection),
-            10 => (b"keep-alive", Self::KeepAlive),
-            14 => (b"content-length", Self::ContentLength),
-            15 => (b"x-forwarded-for", Self::XForwardedFor),
-            16 if name[0] | 0x20 == b'p' => (b"proxy-connection", Self::ProxyConnection),
-            16 => (b"x-forwarded-host", Self::XForwardedHost),
-            17 if name[0] | 0x20 == b't' => (b"transfer-encoding", Self::TransferEncoding),
-            17 => (b"x-forwarded-proto", Self::XForwardedProto),
-            18 => (b"proxy-authenticate", Self::ProxyAuthenticate),
-            19 => (b"proxy-authorization", Self::ProxyAuthorization),
-            25 => (b"proxy-authentication-info", Self::ProxyAuthenticationInfo),
+        let Some(first) = name.first() else {
+            return Self::Other;
+        };
+        // Length and first letter tell almost every other name apart.
+        let (is_it, known) = match (name.len(), first | 0x20) {
+            (2, b't') => (is_same(name, b"te"), Self::Te),
+            (4, b'h') => (is_same(name, b"host"), Self::Host),
+            (6, b'e') => (is_same(name, b"expect"), Self::Expect),
+            (7, b't') => (is_same(name, b"trailer"), Self::Trailer),
+            (7, b'u') => (is_same(name, b"upgrade"), Self::Upgrade),
+            (9, b'f') => (is_same(name, b"forwarded"), Self::Forwarded),
+            (10, b'c') => (is_same(name, b"connection"), Self::Connection),
+            (10, b'k') => (is_same(name, b"keep-alive"), Self::KeepAlive),
+            (14, b'c') => (is_same(name, b"content-length"), Self::ContentLength),
+            (15, b'x') => (is_same(name, b"x-forwarded-for"), Self::XForwardedFor),
+            (16, b'x') => (is_same(name, b"x-forwarded-host"), Self::XForwardedHost),
+            (16, b'p') => (is_same(name, b"proxy-connection"), Self::ProxyConnection),
+            (17, b'x') => (is_same(name, b"x-forwarded-proto"), Self::XForwardedProto),
+            (17, b't') => (is_same(name, b"transfer-encoding"), Self::TransferEncoding),
+            (18, b'p') => (
+                is_same(name, b"proxy-authenticate"),
+                Self::ProxyAuthenticate,
+            ),
+            (19, b'p') => (
+                is_same(name, b"proxy-authorization"),
+                Self::ProxyAuthorization,
+            ),
+            (25, b'p') => (
+                is_same(name, b"proxy-authentication-info"),
+                Self::ProxyAuthenticationInfo,
+            ),
             _ => return Self::Other,
         };
-        if name.eq_ignore_ascii_case(text) {
-            known
-        } else {
-            Self::Other
-        }
+        if is_it { known } else { Self::Other }
     }
 
     /// Ends at this hop whether `Connection` names it or not.
@@ -107,14 +116,19 @@ pub(super) struct InvalidOption;
 impl ConnectionOptions {
     /// Takes in the value of one `Connection` field.
     pub fn on_value(&mut self, value: &[u8]) -> Result<(), InvalidOption> {
+        // What clients say by default needs no list.
+        if is_same(value, b"keep-alive") {
+            self.keep_alive = true;
+            return Ok(());
+        }
         for option in elements(value).filter(|option| !option.is_empty()) {
             self.count += 1;
             if self.count > MAX_OPTIONS || !is_name(option) {
                 return Err(InvalidOption);
             }
-            if option.eq_ignore_ascii_case(b"close") {
+            if is_same(option, b"close") {
                 self.close = true;
-            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+            } else if is_same(option, b"keep-alive") {
                 self.keep_alive = true;
             } else if Known::from_name(option).is_removable() {
                 self.names_fields = true;

@@ -8,13 +8,14 @@ use crate::http::{Field, Fields, Known, Span};
 use super::{HeadError, HeadLimits};
 
 /// Reads field lines from `from` up to and including the empty line; answers where the head ends. `on_known` sees each
-/// field with a known name, may narrow its value, and answers what becomes of it.
+/// field with a known name and decides about it.
+#[inline(always)]
 pub(super) fn parse_fields(
     bytes: &[u8],
     from: usize,
     limits: &HeadLimits,
     fields: &mut Fields,
-    mut on_known: impl FnMut(&mut Field) -> Result<Fate, HeadError>,
+    mut on_known: impl FnMut(&mut Field) -> Result<(), HeadError>,
 ) -> Result<usize, HeadError> {
     let mut at = from;
     while bytes.get(at) != Some(&b'\r') {
@@ -26,40 +27,49 @@ pub(super) fn parse_fields(
         let mut field = parse_line(bytes, at)?;
         at = field.line.end as usize;
         if field.known != Known::Other {
-            field.fate = on_known(&mut field)?;
-        }
-        if field.fate == Fate::Copy && !is_canonical(bytes, &field) {
-            field.fate = Fate::Respell;
+            on_known(&mut field)?;
         }
         fields.push(field);
     }
     line_end(bytes, at)
 }
 
+#[inline(always)]
 fn parse_line(bytes: &[u8], start: usize) -> Result<Field, HeadError> {
     let name_end = name_end(bytes, start);
     let name = &bytes[start..name_end];
-    match bytes.get(name_end) {
-        Some(b':') if !name.is_empty() => {}
-        Some(b' ' | b'\t') if name.is_empty() => return Err(HeadError::Fold),
-        Some(b' ' | b'\t') => return Err(HeadError::SpaceBeforeColon),
-        Some(b'\n') => return Err(HeadError::BareLf),
-        Some(_) => return Err(HeadError::FieldName),
-        None => return Err(HeadError::Truncated),
+    if bytes.get(name_end) != Some(&b':') || name.is_empty() {
+        return Err(why_no_name(bytes, start, name_end));
     }
     let text_start = name_end + 1;
     let text_end = text_end(bytes, text_start);
     let line_end = line_end(bytes, text_end)?;
-    let (line, value) = Span::new(start..line_end)
-        .zip(Span::new(trimmed(bytes, text_start..text_end)))
-        .ok_or(HeadError::FieldName)?;
+    let (value, fate) = match &bytes[text_start..text_end] {
+        // One space before the value and none after it is how we would write it.
+        [b' ', first, .., last] if *first > b' ' && *last > b' ' => {
+            (text_start + 1..text_end, Fate::Copy)
+        }
+        [b' ', only] if *only > b' ' => (text_start + 1..text_end, Fate::Copy),
+        _ => (trimmed(bytes, text_start..text_end), Fate::Respell),
+    };
     Ok(Field {
-        line,
-        value,
+        line: Span::new(start..line_end),
+        value: Span::new(value),
         name_length: u16::try_from(name.len()).map_err(|_| HeadError::FieldName)?,
         known: Known::from_name(name),
-        fate: Fate::Copy,
+        fate,
     })
+}
+
+#[cold]
+fn why_no_name(bytes: &[u8], start: usize, name_end: usize) -> HeadError {
+    match bytes.get(name_end) {
+        Some(b' ' | b'\t') if name_end == start => HeadError::Fold,
+        Some(b' ' | b'\t') => HeadError::SpaceBeforeColon,
+        Some(b'\n') => HeadError::BareLf,
+        Some(_) => HeadError::FieldName,
+        None => HeadError::Truncated,
+    }
 }
 
 /// The end of the line whose CR is at `at`.
@@ -70,12 +80,4 @@ pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<usize, HeadError> {
         [] | [b'\r'] => Err(HeadError::Truncated),
         _ => Err(HeadError::ControlByte),
     }
-}
-
-/// Whether the line reads `name: value` with one space, which is how we would write it.
-fn is_canonical(bytes: &[u8], field: &Field) -> bool {
-    let value_start = field.line.start + u32::from(field.name_length) + 2;
-    field.value.start == value_start
-        && field.value.end + 2 == field.line.end
-        && bytes.get(value_start as usize - 1) == Some(&b' ')
 }

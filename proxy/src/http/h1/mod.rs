@@ -1,6 +1,6 @@
-//! HTTP/1.1 bytes: finding and parsing heads, following bodies, writing canonical heads (RFC 9112). A head is found by
-//! [`HeadScan`], understood by [`RequestHead`] or [`ResponseHead`], its body followed by [`BodyDecoder`], and passed on
-//! by [`encode`]. Any split of the input gives the same result.
+//! HTTP/1.1 bytes: finding and parsing heads, following bodies, writing canonical heads (RFC 9112). A head is found and
+//! understood by [`RequestHead::read`] or [`ResponseHead::read`], its body followed by [`BodyDecoder`], and passed on by
+//! [`encode`]. Any split of the input gives the same result.
 
 mod body;
 mod chunk;
@@ -33,6 +33,15 @@ pub struct HeadLimits {
     pub fields: u16,
     /// The request target as received.
     pub uri: u32,
+}
+
+impl HeadLimits {
+    fn check_size(&self, head: &[u8]) -> Result<(), HeadError> {
+        if head.len() > self.head as usize {
+            return Err(HeadError::TooLarge { limit: self.head });
+        }
+        Ok(())
+    }
 }
 
 impl Default for HeadLimits {

@@ -9,8 +9,9 @@ use crate::http::hop_by_hop::ConnectionOptions;
 use crate::http::{Field, Fields, Known, Method, Persistence, RequestFraming, Span, Version};
 
 use super::field_lines::parse_fields;
+use super::scan::MAX_EMPTY_LINES;
 use super::target::Target;
-use super::{HeadError, HeadLimits};
+use super::{HeadError, HeadLimits, HeadScan};
 
 const MAX_METHOD: usize = 64;
 
@@ -68,17 +69,26 @@ impl Default for RequestHead {
 }
 
 impl RequestHead {
-    /// Parses a whole head, as [`super::HeadScan`] found it. After an error the contents mean nothing.
-    pub fn parse(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
+    /// Looks for a head at the start of `bytes`, all that came since `scan` was begun, and parses it once it is whole:
+    /// its length, or `None` if more must come.
+    pub fn read(
+        &mut self,
+        scan: &mut HeadScan,
+        bytes: &[u8],
+        limits: &HeadLimits,
+    ) -> Result<Option<usize>, HeadError> {
+        scan.read(bytes, limits, |bytes| self.parse(bytes, limits))
+    }
+
+    /// Parses the whole head at the start of `bytes`: its length. After an error the contents mean nothing.
+    pub fn parse(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<usize, HeadError> {
         self.fields.clear();
+        limits.check_size(bytes)?;
         let (line, fields_start) = parse_request_line(bytes, limits)?;
         let mut notes = Notes::default();
         let end = parse_fields(bytes, fields_start, limits, &mut self.fields, |field| {
             notes.on_known(bytes, field, line.version)
         })?;
-        if end > limits.head as usize {
-            return Err(HeadError::TooLarge { limit: limits.head });
-        }
         if notes.connection.names_fields {
             self.fields.drop_named(bytes);
         }
@@ -88,7 +98,7 @@ impl RequestHead {
         self.framing = notes.framing.of_request(line.version)?;
         self.persistence = persistence(line.version, notes.connection);
         self.length = end;
-        Ok(())
+        Ok(end)
     }
 
     pub fn method(&self) -> Method {
@@ -164,7 +174,7 @@ impl Notes {
         bytes: &[u8],
         field: &mut Field,
         version: Version,
-    ) -> Result<Fate, HeadError> {
+    ) -> Result<(), HeadError> {
         let value = field.value(bytes);
         match field.known {
             Known::Host => {
@@ -177,7 +187,7 @@ impl Notes {
             }
             Known::ContentLength => {
                 self.framing.on_length(value)?;
-                skip_zeros(value, &mut field.value);
+                spell_length(field, value);
             }
             Known::TransferEncoding => self.framing.on_coding(value)?,
             Known::Connection => self
@@ -186,7 +196,7 @@ impl Notes {
                 .map_err(|_| HeadError::ConnectionInvalid)?,
             Known::Expect => {
                 self.on_expect(value, version)?;
-                return Ok(Fate::Drop);
+                field.fate = Fate::Drop;
             }
             Known::Te => {
                 self.accepts_trailers |=
@@ -194,13 +204,15 @@ impl Notes {
             }
             Known::XForwardedFor => {
                 self.has_forwarded_for = true;
-                return Ok(Fate::Drop);
+                field.fate = Fate::Drop;
             }
-            Known::XForwardedHost | Known::XForwardedProto => return Ok(Fate::Drop),
+            Known::XForwardedHost | Known::XForwardedProto => field.fate = Fate::Drop,
             _ => {}
         }
-        let ends_here = field.known.is_hop_by_hop();
-        Ok(if ends_here { Fate::Drop } else { Fate::Copy })
+        if field.known.is_hop_by_hop() {
+            field.fate = Fate::Drop;
+        }
+        Ok(())
     }
 
     /// RFC 9110, section 10.1.1.
@@ -219,10 +231,7 @@ fn parse_request_line(
     bytes: &[u8],
     limits: &HeadLimits,
 ) -> Result<(RequestLine, usize), HeadError> {
-    let mut start = 0;
-    while bytes[start..].starts_with(b"\r\n") {
-        start += 2;
-    }
+    let start = skip_empty_lines(bytes)?;
     let method_end = name_end(bytes, start);
     match bytes.get(method_end) {
         _ if method_end - start > MAX_METHOD => return Err(HeadError::MethodTooLong),
@@ -242,13 +251,24 @@ fn parse_request_line(
     let version_start = target_end + 1;
     let version = parse_version(&bytes[version_start..])?;
     let line = RequestLine {
-        start: u32::try_from(start).map_err(|_| HeadError::EmptyLines)?,
+        start: Span::new(start..start).start,
         method,
-        method_name: Span::new(start..method_end).ok_or(HeadError::RequestLine)?,
+        method_name: Span::new(start..method_end),
         target,
         version,
     };
     Ok((line, version_start + VERSION_LINE_END))
+}
+
+fn skip_empty_lines(bytes: &[u8]) -> Result<usize, HeadError> {
+    let mut start = 0;
+    while bytes[start..].starts_with(b"\r\n") {
+        start += 2;
+        if start > 2 * MAX_EMPTY_LINES {
+            return Err(HeadError::EmptyLines);
+        }
+    }
+    Ok(start)
 }
 
 /// Length of `HTTP/1.1` and the line end.
@@ -307,8 +327,11 @@ pub(super) fn persistence(version: Version, options: ConnectionOptions) -> Persi
     }
 }
 
-/// Narrows a valid length to its canonical spelling.
-pub(super) fn skip_zeros(digits: &[u8], value: &mut Span) {
-    let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
-    value.start += zeros.min(digits.len() - 1) as u32;
+/// Narrows a valid length to its plainest spelling.
+pub(super) fn spell_length(field: &mut Field, digits: &[u8]) {
+    if let [b'0', _, ..] = digits {
+        let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+        field.value.start += zeros.min(digits.len() - 1) as u32;
+        field.fate = Fate::Respell;
+    }
 }

@@ -9,8 +9,8 @@ use crate::http::{
 };
 
 use super::field_lines::{line_end, parse_fields};
-use super::request::{persistence, skip_zeros};
-use super::{HeadError, HeadLimits};
+use super::request::{persistence, spell_length};
+use super::{HeadError, HeadLimits, HeadScan};
 
 /// A response head that was understood and may be passed on.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct StatusLine {
     pub status: Status,
     pub reason: Span,
     /// Where the fields begin.
-    end: u32,
+    end: usize,
     /// It is written as we would write it.
     pub is_canonical: bool,
 }
@@ -58,24 +58,33 @@ impl Default for ResponseHead {
 }
 
 impl ResponseHead {
-    /// Parses a whole head, as [`super::HeadScan`] found it, of a response to a request with this method. After an
-    /// error the contents mean nothing.
+    /// Looks for a head at the start of `bytes`, all that came since `scan` was begun, and parses it once it is whole:
+    /// its length, or `None` if more must come. `method` is that of the request answered.
+    pub fn read(
+        &mut self,
+        scan: &mut HeadScan,
+        bytes: &[u8],
+        method: Method,
+        limits: &HeadLimits,
+    ) -> Result<Option<usize>, HeadError> {
+        let parse = |bytes: &[u8]| self.parse(bytes, method, limits);
+        scan.read(bytes, limits, parse)
+    }
+
+    /// Parses the whole head at the start of `bytes`: its length. After an error the contents mean nothing.
     pub fn parse(
         &mut self,
         bytes: &[u8],
         method: Method,
         limits: &HeadLimits,
-    ) -> Result<(), HeadError> {
+    ) -> Result<usize, HeadError> {
         self.fields.clear();
+        limits.check_size(bytes)?;
         let line = parse_status_line(bytes)?;
         let mut notes = Notes::default();
-        let fields_start = line.end as usize;
-        let end = parse_fields(bytes, fields_start, limits, &mut self.fields, |field| {
+        let end = parse_fields(bytes, line.end, limits, &mut self.fields, |field| {
             notes.on_known(bytes, field, line.status)
         })?;
-        if end > limits.head as usize {
-            return Err(HeadError::TooLarge { limit: limits.head });
-        }
         if notes.connection.names_fields {
             self.fields.drop_named(bytes);
         }
@@ -88,7 +97,7 @@ impl ResponseHead {
         };
         self.line = line;
         self.length = end;
-        Ok(())
+        Ok(end)
     }
 
     pub fn status(&self) -> Status {
@@ -133,15 +142,15 @@ impl Notes {
         bytes: &[u8],
         field: &mut Field,
         status: Status,
-    ) -> Result<Fate, HeadError> {
+    ) -> Result<(), HeadError> {
         let value = field.value(bytes);
         match field.known {
             Known::ContentLength => {
                 self.framing.on_length(value)?;
-                skip_zeros(value, &mut field.value);
+                spell_length(field, value);
                 // RFC 9110, section 8.6: such responses have no length to state.
                 if status.is_interim() || status.code() == 204 {
-                    return Ok(Fate::Drop);
+                    field.fate = Fate::Drop;
                 }
             }
             Known::TransferEncoding => self.framing.on_coding(value)?,
@@ -151,8 +160,10 @@ impl Notes {
                 .map_err(|_| HeadError::ConnectionInvalid)?,
             _ => {}
         }
-        let ends_here = field.known.is_hop_by_hop();
-        Ok(if ends_here { Fate::Drop } else { Fate::Copy })
+        if field.known.is_hop_by_hop() {
+            field.fate = Fate::Drop;
+        }
+        Ok(())
     }
 }
 
@@ -188,8 +199,8 @@ fn parse_status_line(bytes: &[u8]) -> Result<StatusLine, HeadError> {
     Ok(StatusLine {
         version,
         status,
-        reason: Span::new(reason).ok_or(HeadError::StatusLine)?,
-        end: u32::try_from(end).map_err(|_| HeadError::StatusLine)?,
+        reason: Span::new(reason),
+        end,
         is_canonical: version == Version::Http11 && separator == b' ',
     })
 }

@@ -6,7 +6,7 @@ use memchr::memchr2;
 use super::{HeadError, HeadLimits};
 
 /// Empty lines tolerated before a request: some clients send one after a body (RFC 9112, section 2.2).
-const MAX_EMPTY_LINES: u8 = 4;
+pub(super) const MAX_EMPTY_LINES: usize = 4;
 
 /// What a request line holds beside its target: method, version, spaces and line end, generously.
 const REQUEST_LINE_ROOM: usize = 96;
@@ -82,6 +82,26 @@ impl HeadScan {
         }
     }
 
+    /// Finds the head and has it parsed. Most heads come whole in their first read, where parsing finds the end by itself.
+    /// Errors are left to the search, so that they do not depend on how the bytes were split.
+    pub(super) fn read(
+        &mut self,
+        bytes: &[u8],
+        limits: &HeadLimits,
+        mut parse: impl FnMut(&[u8]) -> Result<usize, HeadError>,
+    ) -> Result<Option<usize>, HeadError> {
+        if self.scanned == 0 {
+            let within = bytes.len().min(limits.head as usize);
+            if let Ok(length) = parse(&bytes[..within]) {
+                return Ok(Some(length));
+            }
+        }
+        match self.advance(bytes, limits)? {
+            Some(length) => parse(&bytes[..length]).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// How far the current line may reach, and what it means if it reaches further.
     fn bound(&self, limits: &HeadLimits) -> (usize, HeadError) {
         let head = limits.head as usize;
@@ -96,7 +116,7 @@ impl HeadScan {
 
     fn on_empty_line(&mut self) -> Result<(), HeadError> {
         self.empty_lines += 1;
-        if !self.is_request || self.empty_lines > MAX_EMPTY_LINES {
+        if !self.is_request || usize::from(self.empty_lines) > MAX_EMPTY_LINES {
             return Err(HeadError::EmptyLines);
         }
         Ok(())

@@ -26,7 +26,7 @@ impl Target {
             Some(_) => return Err(HeadError::Target),
             None => return Err(HeadError::Truncated),
         }
-        let whole = Span::new(start..end).ok_or(HeadError::Target)?;
+        let whole = Span::new(start..end);
         match &bytes[start..end] {
             [b'/', ..] => Ok(Self {
                 whole,

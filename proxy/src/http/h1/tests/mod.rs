@@ -11,24 +11,18 @@ mod responses;
 use super::*;
 use crate::http::Method;
 
-/// Finds and parses the request head at the start of `bytes`.
+/// Reads the request head at the start of `bytes`.
 fn request(bytes: &[u8]) -> Result<RequestHead, HeadError> {
-    let limits = HeadLimits::default();
     let mut head = RequestHead::default();
-    match HeadScan::request().advance(bytes, &limits)? {
-        Some(length) => head.parse(&bytes[..length], &limits)?,
-        None => return Err(HeadError::Truncated),
-    }
-    Ok(head)
+    let mut scan = HeadScan::request();
+    let length = head.read(&mut scan, bytes, &HeadLimits::default())?;
+    length.map(|_| head).ok_or(HeadError::Truncated)
 }
 
-/// Finds and parses the response head at the start of `bytes`, of a response to `method`.
+/// Reads the response head at the start of `bytes`, of a response to `method`.
 fn response(bytes: &[u8], method: Method) -> Result<ResponseHead, HeadError> {
-    let limits = HeadLimits::default();
     let mut head = ResponseHead::default();
-    match HeadScan::response().advance(bytes, &limits)? {
-        Some(length) => head.parse(&bytes[..length], method, &limits)?,
-        None => return Err(HeadError::Truncated),
-    }
-    Ok(head)
+    let mut scan = HeadScan::response();
+    let length = head.read(&mut scan, bytes, method, &HeadLimits::default())?;
+    length.map(|_| head).ok_or(HeadError::Truncated)
 }

@@ -121,12 +121,12 @@ fn limits_hold_exactly() {
         uri: 10,
     };
     let parsed = |text: &str| RequestHead::default().parse(text.as_bytes(), &limits);
-    assert_eq!(parsed("GET /123456789 HTTP/1.1\r\nHost: a\r\n\r\n"), Ok(()));
+    assert_eq!(parsed("GET /123456789 HTTP/1.1\r\nHost: a\r\n\r\n"), Ok(36));
     assert_eq!(
         parsed("GET /123456789a HTTP/1.1\r\nHost: a\r\n\r\n"),
         Err(HeadError::UriTooLong { limit: 10 })
     );
-    assert_eq!(parsed("GET / HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n"), Ok(()));
+    assert_eq!(parsed("GET / HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n"), Ok(33));
     assert_eq!(
         parsed("GET / HTTP/1.1\r\nHost: a\r\nB: c\r\nD: e\r\n\r\n"),
         Err(HeadError::TooManyFields { limit: 2 })
@@ -137,7 +137,7 @@ fn limits_hold_exactly() {
             "x".repeat(value)
         )
     };
-    assert_eq!(parsed(&sized(28)), Ok(()));
+    assert_eq!(parsed(&sized(28)), Ok(60));
     assert_eq!(parsed(&sized(29)), Err(HeadError::TooLarge { limit: 60 }));
 }
 
