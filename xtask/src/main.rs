@@ -11,6 +11,7 @@ mod privilege;
 mod run;
 mod setup;
 mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,8 @@ enum Verb {
     Test(test::Arguments),
     /// Measure Weir beside nginx, HAProxy and a plain relay.
     Bench(bench::Arguments),
+    /// Check the rules of the tree: imports, sizes, unsafe code, links.
+    Tidy,
     /// All that a change must pass: formatting, lints, tree, tests.
     Ci,
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => run::run(arguments),
         Verb::Test(arguments) => test::test(arguments),
         Verb::Bench(arguments) => bench::bench(arguments),
+        Verb::Tidy => tidy::tidy(),
         Verb::Ci => ci::ci(),
     };
     match done {
