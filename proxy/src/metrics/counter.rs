@@ -21,12 +21,6 @@ impl Counter {
             .store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// Takes over a count kept elsewhere.
-    #[inline]
-    pub fn set(&self, total: u64) {
-        self.0.store(total, Relaxed);
-    }
-
     /// Takes over what was counted elsewhere.
     #[inline]
     pub fn raise_to(&self, count: u64) {
