@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::endpoint::{Bucket, Endpoint};
+use super::endpoint::Endpoint;
 use super::outlier::HealthPolicy;
 
 /// Which backend of which snapshot: workers remember per backend what is active in it, and forget when this changes.
@@ -86,13 +86,5 @@ impl Backend {
                 start += bucket.len();
                 (first, bucket)
             })
-    }
-
-    /// How many endpoints have this priority.
-    pub fn count_in(&self, bucket: Bucket) -> usize {
-        self.endpoints
-            .iter()
-            .filter(|endpoint| endpoint.bucket == bucket)
-            .count()
     }
 }

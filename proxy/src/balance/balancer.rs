@@ -26,7 +26,7 @@ pub struct Balancer {
     /// Which rows of `ENDPOINT_LOAD` are ours to write.
     worker: usize,
     random: Xoshiro256PlusPlus,
-    /// By place of the backend.
+    /// Who may be picked, by place of the backend.
     active: Vec<ActiveSet>,
 }
 
@@ -43,22 +43,20 @@ impl Balancer {
 
     /// Leases the better of two endpoints of this backend. Finish the lease with [`finish`](Self::finish).
     pub fn pick(&mut self, backend: &Backend, now: Moment) -> Result<Lease, NoEndpoint> {
-        let place = backend.id.place;
-        if place >= self.active.len() {
-            self.active.resize_with(place + 1, ActiveSet::default);
+        if backend.id.place >= self.active.len() {
+            self.active
+                .resize_with(backend.id.place + 1, ActiveSet::default);
         }
-        let active = &mut self.active[place];
+        let active = &mut self.active[backend.id.place];
         active.refresh_if_stale(backend, &self.tables, now);
         let method = active.method().ok_or(NoEndpoint)?;
 
-        let place = better_of_two(
+        let endpoints = backend.endpoints();
+        let best = better_of_two(
             || active.draw(&mut self.random),
-            |place| {
-                let row = backend.endpoints()[place].row;
-                Score::of(EndpointState::of(&self.tables, row).reading())
-            },
+            |place| Score::of(EndpointState::of(&self.tables, endpoints[place].row).reading()),
         );
-        let endpoint = &backend.endpoints()[place];
+        let endpoint = &endpoints[best];
         load::on_pick(&self.tables, self.worker, endpoint.row.index);
         Ok(Lease::new(endpoint, method, backend.policy))
     }

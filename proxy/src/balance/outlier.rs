@@ -25,13 +25,6 @@ impl Default for HealthPolicy {
     }
 }
 
-impl HealthPolicy {
-    /// Health of a readmitted endpoint; `None`: the one it left with.
-    pub(super) fn restored_health(&self) -> Option<f64> {
-        self.eviction?.restore_health.map(Percent::fraction)
-    }
-}
-
 /// What triggers an ejection and how long it lasts. Without any trigger, every failure does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Eviction {
@@ -95,6 +88,11 @@ impl HealthPolicy {
         let times = u32::try_from(before.times_ejected).unwrap_or(u32::MAX);
         Some(base.saturating_mul(times.saturating_add(1)))
     }
+
+    /// Health of a readmitted endpoint; `None`: the one it left with.
+    pub(super) fn restored_health(&self) -> Option<f64> {
+        self.eviction?.restore_health.map(Percent::fraction)
+    }
 }
 
 impl Eviction {
@@ -107,9 +105,10 @@ impl Eviction {
         let unhealthy = self
             .health_threshold
             .is_some_and(|threshold| before.health < threshold.fraction());
+        let failures = before.consecutive_failures.saturating_add(1);
         let failed_often = self
             .consecutive_failures
-            .is_some_and(|limit| limit > 0 && before.consecutive_failures + 1 >= limit.into());
+            .is_some_and(|limit| limit > 0 && failures >= limit.into());
         unhealthy || failed_often
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-use weir_common::{EndpointStateCells, MetaCells};
+use weir_common::EndpointStateCells;
 
 use super::ewma;
 use super::load;
@@ -161,11 +161,7 @@ impl<'a> EndpointState<'a> {
 
     /// Makes every worker look again at who is ejected.
     fn announce_change(&self) {
-        self.meta().ejection_epoch.fetch_add(1, Release);
-    }
-
-    fn meta(&self) -> &MetaCells {
-        &self.tables.meta[0]
+        self.tables.meta[0].ejection_epoch.fetch_add(1, Release);
     }
 }
 
