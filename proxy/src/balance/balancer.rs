@@ -80,7 +80,12 @@ impl Balancer {
             Outcome::Failure => {
                 let before = state.record_failure();
                 let length = lease.policy.ejects_for(before, None)?;
-                state.eject(length, now)
+                let until = state.eject(length, now)?;
+                Some(Ejection {
+                    address: lease.address,
+                    length,
+                    until,
+                })
             }
             Outcome::Neutral => None,
         }

@@ -1,8 +1,9 @@
 //! Who leaves the pool, and for how long. Decided on a failure, from what was known of the endpoint before it.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::rows::EndpointRow;
 use crate::moment::Moment;
 
 /// When a backend's endpoints are ejected. The default one ejects after five failures in a row: an endpoint that keeps
@@ -68,9 +69,15 @@ pub struct Before {
 /// An endpoint has just left the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ejection {
-    pub row: EndpointRow,
+    pub address: SocketAddr,
     pub length: Duration,
     pub until: Moment,
+}
+
+impl fmt::Display for Ejection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} is ejected for {:?}", self.address, self.length)
+    }
 }
 
 impl HealthPolicy {

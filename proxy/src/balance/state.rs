@@ -10,7 +10,7 @@ use weir_common::EndpointStateCells;
 use super::ewma;
 use super::load;
 use super::outcome::{LatencySample, LatencySource};
-use super::outlier::{Before, Ejection};
+use super::outlier::Before;
 use super::rows::EndpointRow;
 use super::score::Reading;
 use super::shared::SharedTables;
@@ -122,9 +122,9 @@ impl<'a> EndpointState<'a> {
         }
     }
 
-    /// Ejects for this long. Nothing changes for an endpoint that is ejected already, also if another worker was faster
-    /// by a hair.
-    pub fn eject(&self, length: Duration, now: Moment) -> Option<Ejection> {
+    /// Ejects for this long; returns until when. Nothing changes for an endpoint that is ejected already, also if
+    /// another worker was faster by a hair.
+    pub fn eject(&self, length: Duration, now: Moment) -> Option<Moment> {
         let until = now + length;
         self.cells
             .ejected_until_ns
@@ -133,11 +133,7 @@ impl<'a> EndpointState<'a> {
         self.cells.times_ejected.fetch_add(1, Relaxed);
         self.cells.ejections_total.fetch_add(1, Relaxed);
         self.announce_change();
-        Some(Ejection {
-            row: self.row,
-            length,
-            until,
-        })
+        Some(until)
     }
 
     /// Makes an endpoint active again whose ejection is over, with this health if there is one to restore.

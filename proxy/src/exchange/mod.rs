@@ -374,7 +374,7 @@ impl Proxy {
         if let Some(lease) = lease
             && let Some(ejection) = self.balancer.finish(lease, outcome, now)
         {
-            tracing::info!(?ejection, "endpoint ejected");
+            tracing::info!("endpoint {ejection}");
         }
     }
 

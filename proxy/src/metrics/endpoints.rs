@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::observed::Observed;
+use super::observed::{EbpfStatus, Observed};
 use super::text::{Kind, Text};
 use crate::balance::{Backend, Bucket, Endpoint, Figures};
 use crate::moment::Moment;
 
-pub fn write(text: &mut Text, observed: &Observed, now: Moment) {
+pub fn write(text: &mut Text, observed: &Observed, ebpf: &EbpfStatus, now: Moment) {
     let backends = observed.snapshot.backends();
     let rows: Vec<Row> = backends
         .iter()
@@ -22,7 +22,9 @@ pub fn write(text: &mut Text, observed: &Observed, now: Moment) {
         .collect();
     let mut export = Export { text, rows: &rows };
     export.balance();
-    export.wire();
+    if ebpf.active {
+        export.wire();
+    }
     write_sets(text, &rows);
 }
 
@@ -111,7 +113,7 @@ impl Export<'_> {
         );
     }
 
-    /// What kernel programs counted. Stays at zero without them.
+    /// What kernel programs counted.
     fn wire(&mut self) {
         self.times(
             "weir_endpoint_first_byte_seconds",

@@ -21,9 +21,11 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// All figures at this moment, in Prometheus' text format.
 pub fn render(observed: &Observed, now: Moment) -> String {
     let mut text = Text::default();
+    let ebpf = (observed.ebpf)();
     observed.write_process(&mut text, now);
+    ebpf.write(&mut text);
     workers::write(&mut text, &observed.workers);
-    endpoints::write(&mut text, observed, now);
+    endpoints::write(&mut text, observed, &ebpf, now);
     text.finish()
 }
 

@@ -64,20 +64,23 @@ impl Observed {
         );
         text.family(Kind::Gauge, "weir_uptime_seconds", "Time since the start.")
             .sample(&[], now.since(self.started).as_secs_f64());
+    }
+}
 
-        let ebpf = (self.ebpf)();
+impl EbpfStatus {
+    pub(super) fn write(&self, text: &mut Text) {
         text.family(
             Kind::Gauge,
             "weir_ebpf_active",
             "1 if kernel programs measure, 0 if the workers' clocks do.",
         )
-        .sample(&[], u8::from(ebpf.active));
+        .sample(&[], u8::from(self.active));
         let mut attached = text.family(
             Kind::Gauge,
             "weir_ebpf_attached",
             "1 if programs are attached to the interface.",
         );
-        for interface in &ebpf.interfaces {
+        for interface in &self.interfaces {
             attached.sample(
                 &[("interface", &interface.name)],
                 u8::from(interface.hook.is_some()),
@@ -88,7 +91,7 @@ impl Observed {
             "weir_ebpf_packets_total",
             "Packets kernel programs saw, by what they made of them.",
         );
-        for (reason, count) in &ebpf.packets {
+        for (reason, count) in &self.packets {
             packets.sample(&[("reason", reason)], count);
         }
         let mut unmeasured = text.family(
@@ -96,7 +99,7 @@ impl Observed {
             "weir_ebpf_unmeasured_connections_total",
             "Upstream connections the kernel does not measure, by what is missing.",
         );
-        for (reason, count) in &ebpf.unmeasured {
+        for (reason, count) in &self.unmeasured {
             unmeasured.sample(&[("reason", reason)], count);
         }
     }

@@ -167,6 +167,15 @@ fn an_unmeasured_endpoint_has_no_latency_rather_than_zero() {
 }
 
 #[test]
+fn without_kernel_programs_nothing_is_said_of_the_wire() {
+    let mut observed = observed();
+    observed.ebpf = Box::new(EbpfStatus::default);
+    let text = render(&observed, START);
+    assert!(text.contains("weir_ebpf_active 0"), "{text}");
+    assert!(!text.contains("weir_endpoint_connect_seconds"), "{text}");
+}
+
+#[test]
 fn every_family_is_announced_once() {
     let text = render(&observed(), START);
     let mut announced = std::collections::HashSet::new();

@@ -44,9 +44,9 @@ pub struct WorkerCounters {
     pub selections: CounterOf<Method>,
     /// Picks that found nothing.
     pub no_endpoint: Counter,
-    /// First-byte latencies taken from the kernel.
+    /// Response heads timed by the kernel.
     pub kernel_samples: Counter,
-    /// First-byte latencies taken from the worker's clock because the kernel had none for the exchange.
+    /// Response heads timed by the worker's clock, because the kernel had no sample of the exchange.
     pub worker_samples: Counter,
 
     /// Connections the ring holds, downstream and upstream, those that are being closed included.

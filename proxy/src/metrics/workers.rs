@@ -119,7 +119,7 @@ impl Sums<'_> {
         let mut samples = self.text.family(
             Kind::Counter,
             "weir_latency_samples_total",
-            "Latencies taken into account, by whose clock measured them.",
+            "Response heads timed, by whose clock.",
         );
         let total = |read| total(self.workers, read);
         samples.sample(
