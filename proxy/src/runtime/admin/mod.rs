@@ -14,6 +14,7 @@ pub use client::{FetchError, fetch_dump};
 pub use ebpf::ebpf_status;
 pub use sockets::{AdminAddresses, AdminSockets, BindError};
 
+use std::future::IntoFuture;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -61,7 +62,9 @@ impl AdminThread {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let surfaces = sockets.with_routers(Arc::new(control));
+        let guard = runtime.enter();
+        let surfaces = sockets.with_routers(Arc::new(control))?;
+        drop(guard);
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new()
             .name("weir-admin".into())
@@ -81,10 +84,10 @@ impl Drop for AdminThread {
     }
 }
 
-async fn serve(surfaces: Vec<(std::net::TcpListener, Router)>, stopped: oneshot::Receiver<()>) {
+async fn serve(surfaces: Vec<(TcpListener, Router)>, stopped: oneshot::Receiver<()>) {
     let mut servers = JoinSet::new();
-    for (socket, router) in surfaces {
-        servers.spawn(async move { axum::serve(TcpListener::from_std(socket)?, router).await });
+    for (listener, router) in surfaces {
+        servers.spawn(axum::serve(listener, router).into_future());
     }
     // Open connections end with the runtime: a scraper must not hold up a drain.
     let _ = stopped.await;

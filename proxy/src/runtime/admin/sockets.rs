@@ -53,7 +53,11 @@ impl AdminSockets {
         }
     }
 
-    pub(super) fn with_routers(self, control: Arc<Control>) -> Vec<(TcpListener, Router)> {
+    /// What each address answers with. Called where a tokio runtime is entered.
+    pub(super) fn with_routers(
+        self,
+        control: Arc<Control>,
+    ) -> io::Result<Vec<(tokio::net::TcpListener, Router)>> {
         let surfaces = [
             (self.admin, routes::admin(control.clone())),
             (self.metrics, routes::metrics(control.clone())),
@@ -61,6 +65,7 @@ impl AdminSockets {
         ];
         let on = surfaces.into_iter();
         on.filter_map(|(socket, router)| Some((socket?, router)))
+            .map(|(socket, router)| Ok((tokio::net::TcpListener::from_std(socket)?, router)))
             .collect()
     }
 }
