@@ -33,7 +33,7 @@ pub struct RunOptions {
     )]
     pub listen: Vec<SocketAddr>,
 
-    /// Endpoint to send requests to, as ip:port or [v6]:port; may be given several times
+    /// Endpoint to send requests to, as `ip:port` or `[v6]:port`; may be given several times
     ///
     /// `@WEIGHT` sets its share of the requests, 0 to 65535, 1 if left out; an endpoint of weight 0 gets none. All
     /// listeners share the endpoints.

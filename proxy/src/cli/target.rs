@@ -1,6 +1,6 @@
 //! `--to`: an endpoint's address with an optional weight.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::balance::Weight;
 use crate::snapshot::Target;
@@ -50,29 +50,34 @@ fn parse_weight(text: &str) -> Result<Weight, TargetError> {
 fn parse_address(text: &str) -> Result<SocketAddr, TargetError> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => Err(TargetError::Port("0".into())),
-        Ok(address) => Ok(address),
+        Ok(address) => Ok(canonical(address)),
         Err(_) => Err(diagnose(text)),
     }
 }
 
+/// One spelling for an endpoint: `[::ffff:10.0.0.1]:80` is `10.0.0.1:80`.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// Says what is wrong with an address that cannot be read.
-pub fn diagnose(text: &str) -> TargetError {
+fn diagnose(text: &str) -> TargetError {
     let bare = text.trim_matches(['[', ']']);
-    if bare.parse::<std::net::Ipv6Addr>().is_ok() {
+    if bare.parse::<Ipv6Addr>().is_ok() {
         return if bare == text {
             TargetError::BracketsMissing(text.to_owned())
         } else {
             TargetError::PortMissing(text.to_owned())
         };
     }
-    if text.parse::<std::net::IpAddr>().is_ok() {
+    if text.parse::<IpAddr>().is_ok() {
         return TargetError::PortMissing(text.to_owned());
     }
     let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
-    let is_address = host
-        .trim_matches(['[', ']'])
-        .parse::<std::net::IpAddr>()
-        .is_ok();
+    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     if is_address {
         TargetError::Port(port.to_owned())
     } else if is_host_name(host) {
@@ -110,6 +115,11 @@ mod tests {
         assert_eq!(parse("[fd00::1]:80"), target("[fd00::1]:80", 1));
         assert_eq!(parse("[fd00::1]:80@0"), target("[fd00::1]:80", 0));
         assert_eq!(parse("10.0.0.1:80@65535"), target("10.0.0.1:80", 65535));
+    }
+
+    #[test]
+    fn two_spellings_of_an_address_are_one_endpoint() {
+        assert_eq!(parse("[::ffff:10.0.0.1]:80"), target("10.0.0.1:80", 1));
     }
 
     #[test]
