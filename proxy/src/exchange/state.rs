@@ -91,7 +91,10 @@ impl Replay {
         Self {
             bytes: memory,
             is_idempotent: head.method().is_idempotent(),
-            has_body: head.framing() != RequestFraming::None,
+            has_body: !matches!(
+                head.framing(),
+                RequestFraming::None | RequestFraming::Length(0)
+            ),
             is_possible: false,
         }
     }
