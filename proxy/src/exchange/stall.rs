@@ -86,7 +86,10 @@ impl Proxy {
 
     fn on_upstream_due(&mut self, conn: ConnId, state: UpstreamState, now: Moment) {
         match state {
-            UpstreamState::Connecting(id) => self.fail(id, Failure::ConnectTimeout, now),
+            UpstreamState::Connecting(id) => {
+                self.counters.upstream_connect_failed.increment();
+                self.fail(id, Failure::ConnectTimeout, now);
+            }
             UpstreamState::InExchange(id) => self.on_endpoint_stalled(conn, id, now),
             UpstreamState::Idle => self.close_idle(conn, now),
             UpstreamState::Closing => self.abort(conn, now),
