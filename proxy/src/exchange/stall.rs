@@ -106,7 +106,7 @@ impl Proxy {
         };
         let waits_for_body = !exchange.request_body.is_complete() && entry.queued == 0;
         match exchange.response {
-            Response::Awaited { .. } if waits_for_body => self.touch(conn, now),
+            _ if waits_for_body => self.touch(conn, now),
             Response::Awaited { .. } => self.fail(id, Failure::FirstByteTimeout, now),
             Response::Relaying { .. } if entry.is_paused => self.touch(conn, now),
             Response::Relaying { .. } => self.fail(id, Failure::UpstreamStalled, now),
