@@ -126,7 +126,11 @@ impl Proxy {
     /// Closes at once, with a reset.
     pub(super) fn abort(&mut self, conn: ConnId, _now: Moment) {
         self.mark_closing(conn);
-        self.out.push(Action::Abort { conn });
+        if let Some(entry) = self.conns.get_mut(conn) {
+            // Nothing is waited for any more, also if its deadline comes at the same moment.
+            entry.deadline.clear();
+            self.out.push(Action::Abort { conn });
+        }
     }
 
     fn is_closing(&self, conn: ConnId) -> bool {
