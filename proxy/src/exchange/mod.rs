@@ -323,15 +323,13 @@ impl Proxy {
         let Some(exchange) = self.exchanges.remove(id) else {
             return;
         };
+        let keeps = exchange.keeps_downstream() && !failure.ends_connection() && !self.is_draining;
         self.settle(exchange.lease, failure.outcome(), now);
         if let Some(upstream) = exchange.upstream {
             self.abort(upstream, now);
         }
         match exchange.response {
             Response::Awaited { .. } => {
-                let keeps = exchange.request_body.is_complete()
-                    && exchange.persistence.is_keep_alive()
-                    && !failure.ends_connection();
                 let persistence = if keeps {
                     Persistence::KeepAlive
                 } else {
