@@ -12,10 +12,15 @@ use crate::seam::{Action, ConnId};
 impl Proxy {
     pub(super) fn on_downstream_bytes(&mut self, conn: ConnId, mut input: Input<'_>, now: Moment) {
         while !input.is_empty() {
-            let Some(state) = self.downstream(conn).map(|client| client.state) else {
+            let Some(entry) = self.conns.get_mut(conn) else {
+                return;
+            };
+            let is_paused = entry.is_paused;
+            let Some(state) = entry.as_downstream().map(|client| client.state) else {
                 return;
             };
             let rest = match state {
+                DownstreamState::Idle if is_paused => return self.keep_for_later(conn, input),
                 DownstreamState::Idle | DownstreamState::ReadingHead => {
                     self.read_request_head(conn, input, now)
                 }
@@ -166,6 +171,10 @@ impl Proxy {
             client.state = DownstreamState::Idle;
         }
         self.set_deadline(conn, now + self.settings.idle);
+        // A client that asks on and does not read would have its answers pile up.
+        if self.is_full(conn) {
+            return self.pause(conn);
+        }
         self.resume(conn);
         if has_next {
             self.ready.push(conn);

@@ -109,7 +109,8 @@ impl Proxy {
                     DownstreamState::Closing => {
                         return self.set_deadline(conn, now + self.settings.stall);
                     }
-                    DownstreamState::Idle | DownstreamState::ReadingHead => return,
+                    DownstreamState::Idle => return self.go_on_if_drained(conn, now),
+                    DownstreamState::ReadingHead => return,
                 }
             }
             Side::Upstream(endpoint) => {
@@ -134,13 +135,29 @@ impl Proxy {
         }
     }
 
-    fn pause_if_full(&mut self, to: ConnId, from: ConnId) {
-        if self
-            .conns
-            .get(to)
+    /// Whether so much is queued that nothing should be added.
+    pub(super) fn is_full(&self, conn: ConnId) -> bool {
+        self.conns
+            .get(conn)
             .is_some_and(|conn| conn.queued > HIGH_WATER)
-        {
+    }
+
+    fn pause_if_full(&mut self, to: ConnId, from: ConnId) {
+        if self.is_full(to) {
             self.pause(from);
+        }
+    }
+
+    /// A client that had left its answers unread takes them: its next requests may have theirs.
+    fn go_on_if_drained(&mut self, conn: ConnId, now: Moment) {
+        let Some(entry) = self.conns.get(conn).filter(|entry| entry.is_paused) else {
+            return;
+        };
+        let (is_drained, has_next) = (entry.queued <= LOW_WATER, entry.inbox.is_some());
+        self.set_deadline(conn, now + self.settings.idle);
+        if is_drained {
+            self.resume(conn);
+            self.ready.extend(has_next.then_some(conn));
         }
     }
 
