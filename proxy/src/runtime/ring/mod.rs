@@ -3,6 +3,7 @@
 //! owned here until the last completion of its operation.
 
 mod buffers;
+mod completions;
 mod connection;
 mod connections;
 mod key;
@@ -13,7 +14,8 @@ mod submission;
 mod wake;
 
 pub use buffers::Slice;
-pub use connections::{Completion, Connections, Gauges};
+pub use completions::Completion;
+pub use connections::{Connections, Gauges};
 pub use listener::Listener;
 pub use probe::{RingError, limits};
 pub use wake::Waker;

@@ -1,0 +1,170 @@
+//! From the ring's completions to what they mean for a connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use super::buffers::Slice;
+use super::connections::{Connections, mark, named};
+use super::key::OpKind;
+use super::listener::peer_of;
+use super::submission::RawCompletion;
+use crate::seam::{ConnId, End};
+
+/// What became of an operation.
+pub enum Completion {
+    Accepted {
+        listener: usize,
+        socket: OwnedFd,
+        peer: SocketAddr,
+    },
+    /// No descriptor or no memory for a new connection: accepting goes on with [`Connections::resume_accepting`].
+    AcceptFailed {
+        listener: usize,
+        error: io::Error,
+    },
+    Connected {
+        conn: ConnId,
+    },
+    ConnectFailed {
+        conn: ConnId,
+    },
+    Received {
+        conn: ConnId,
+        bytes: Slice,
+    },
+    ReceiveEnded {
+        conn: ConnId,
+        end: End,
+    },
+    Sent {
+        conn: ConnId,
+        bytes: usize,
+    },
+    SendFailed {
+        conn: ConnId,
+    },
+    Closed {
+        conn: ConnId,
+    },
+    Woken,
+}
+
+impl Connections {
+    /// The next completion of this turn.
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        if let Some(completion) = self.immediate.pop_front() {
+            return Some(completion);
+        }
+        while let Some(raw) = self.completions.pop_front() {
+            if let Some(completion) = self.interpret(raw) {
+                return Some(completion);
+            }
+        }
+        None
+    }
+
+    fn interpret(&mut self, raw: RawCompletion) -> Option<Completion> {
+        match raw.key.kind {
+            OpKind::Accept => self.on_accept(raw),
+            OpKind::Receive => self.on_receive(raw),
+            OpKind::Send => self.on_send(raw),
+            OpKind::Connect => self.on_connect(raw),
+            OpKind::Close => self.on_close(raw),
+            OpKind::Cancel => None,
+            OpKind::Wake => {
+                self.listen_for_wake();
+                Some(Completion::Woken)
+            }
+        }
+    }
+
+    fn on_accept(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let listener = raw.key.index as usize;
+        if raw.result < 0 {
+            // A cancelled accept belongs to a listener that is gone.
+            let is_over = raw.result == -libc::ECANCELED || listener >= self.listeners.len();
+            let error = io::Error::from_raw_os_error(-raw.result);
+            return (!is_over).then_some(Completion::AcceptFailed { listener, error });
+        }
+        // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
+        let socket = unsafe { OwnedFd::from_raw_fd(raw.result) };
+        if !raw.goes_on() {
+            self.resume_accepting(listener);
+        }
+        let peer = peer_of(&socket);
+        Some(Completion::Accepted {
+            listener,
+            socket,
+            peer,
+        })
+    }
+
+    fn on_receive(&mut self, raw: RawCompletion) -> Option<Completion> {
+        // The buffer is taken first: whatever became of its connection, it must find its way back.
+        let bytes = raw
+            .buffer()
+            .and_then(|(id, more)| self.buffers.received(id, raw.result.max(0) as u32, more));
+        let connection = named(&mut self.slots, raw.key)?;
+        let conn = connection.id();
+        let completion = match (raw.result, bytes) {
+            (1.., Some(bytes)) => {
+                connection.on_receive(raw.goes_on());
+                Some(Completion::Received { conn, bytes })
+            }
+            (result, _) if result == -libc::ENOBUFS => {
+                connection.on_receive(false);
+                self.buffers_exhausted += 1;
+                None
+            }
+            (result, _) if result == -libc::ECANCELED || result == -libc::EAGAIN => {
+                connection.on_receive(false);
+                None
+            }
+            (result, _) => {
+                connection.on_receive_over();
+                let end = if result == 0 {
+                    End::Finished
+                } else {
+                    End::Broken
+                };
+                Some(Completion::ReceiveEnded { conn, end })
+            }
+        };
+        if !raw.goes_on() {
+            mark(connection, &mut self.dirty);
+        }
+        completion
+    }
+
+    fn on_send(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let connection = named(&mut self.slots, raw.key)?;
+        let conn = connection.id();
+        let sent = usize::try_from(raw.result).ok();
+        connection.on_send(sent, &mut self.spare);
+        mark(connection, &mut self.dirty);
+        Some(match sent {
+            Some(bytes) => Completion::Sent { conn, bytes },
+            None => Completion::SendFailed { conn },
+        })
+    }
+
+    fn on_connect(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let connection = named(&mut self.slots, raw.key)?;
+        let conn = connection.id();
+        mark(connection, &mut self.dirty);
+        if raw.result < 0 {
+            connection.on_connect_failed();
+            return Some(Completion::ConnectFailed { conn });
+        }
+        connection.on_connected();
+        Some(Completion::Connected { conn })
+    }
+
+    fn on_close(&mut self, raw: RawCompletion) -> Option<Completion> {
+        let conn = named(&mut self.slots, raw.key)?.id();
+        self.slots[conn.index as usize] = None;
+        self.open -= 1;
+        Some(Completion::Closed { conn })
+    }
+}
