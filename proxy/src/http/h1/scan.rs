@@ -220,6 +220,26 @@ mod tests {
     }
 
     #[test]
+    fn a_trickled_head_is_parsed_when_it_begins_and_when_it_is_whole() {
+        let head = b"GET / HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n";
+        let mut scan = HeadScan::request();
+        let mut parsed = Vec::new();
+        for end in 1..=head.len() {
+            let parse = |bytes: &[u8]| {
+                parsed.push(bytes.len());
+                if bytes.len() == head.len() {
+                    Ok(head.len())
+                } else {
+                    Err(HeadError::Truncated)
+                }
+            };
+            let expected = (end == head.len()).then_some(head.len());
+            assert_eq!(scan.read(&head[..end], &LIMITS, parse), Ok(expected));
+        }
+        assert_eq!(parsed, [1, head.len()]);
+    }
+
+    #[test]
     fn a_peer_is_untouched_until_its_first_line_begins() {
         let mut scan = HeadScan::request();
         for (bytes, untouched) in [
