@@ -31,12 +31,19 @@ pub enum Known {
 
 impl Known {
     /// Of a valid field name.
+    #[inline]
     pub fn from_name(name: &[u8]) -> Self {
-        let Some(first) = name.first() else {
-            return Self::Other;
-        };
-        // Length and first letter tell almost every other name apart.
-        let (is_it, known) = match (name.len(), first | 0x20) {
+        // Most names are told apart by their first letter, before any call.
+        match name.first().map(|first| first | 0x20) {
+            Some(first @ (b'c' | b'e' | b'f' | b'h' | b'k' | b'p' | b't' | b'u' | b'x')) => {
+                Self::from_candidate(name, first)
+            }
+            _ => Self::Other,
+        }
+    }
+
+    fn from_candidate(name: &[u8], first: u8) -> Self {
+        let (is_it, known) = match (name.len(), first) {
             (2, b't') => (is_same(name, b"te"), Self::Te),
             (4, b'h') => (is_same(name, b"host"), Self::Host),
             (6, b'e') => (is_same(name, b"expect"), Self::Expect),
