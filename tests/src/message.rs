@@ -96,9 +96,14 @@ impl Framing {
 #[derive(Debug)]
 pub struct Wire {
     stream: TcpStream,
+    /// What was read; from `start` on it is unread.
     buffer: Vec<u8>,
     start: usize,
+    /// Room for one read.
+    piece: Box<[u8]>,
 }
+
+const PIECE: usize = 32 * 1024;
 
 /// A longer head is an error of the proxy under test.
 const HEAD_LIMIT: usize = 256 * 1024;
@@ -109,6 +114,7 @@ impl Wire {
             stream,
             buffer: Vec::new(),
             start: 0,
+            piece: vec![0; PIECE].into(),
         }
     }
 
@@ -234,10 +240,8 @@ impl Wire {
     fn fill(&mut self) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.start = 0;
-        let old = self.buffer.len();
-        self.buffer.resize(old + 32 * 1024, 0);
-        let read = self.stream.read(&mut self.buffer[old..]);
-        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
-        read
+        let count = self.stream.read(&mut self.piece)?;
+        self.buffer.extend_from_slice(&self.piece[..count]);
+        Ok(count)
     }
 }
