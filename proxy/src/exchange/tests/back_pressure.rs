@@ -125,6 +125,22 @@ fn a_client_is_read_again_only_when_little_is_queued() {
 }
 
 #[test]
+fn an_endpoint_stopped_at_its_last_byte_serves_the_next_request() {
+    let mut world = World::new();
+    let (slow, other) = (world.client(), world.client());
+    world.send(slow, get("/"));
+    let endpoint = world.endpoint();
+    world.stall(slow);
+    world.send(endpoint, ok(&"x".repeat(300_000)));
+    assert!(world.is_paused(slow) && !world.is_paused(endpoint));
+    world.read(endpoint);
+    world.send(other, get("/"));
+    assert_eq!(world.endpoint(), endpoint);
+    world.answer(&ok("x"));
+    assert_eq!(world.read(other), ok("x"));
+}
+
+#[test]
 fn the_pause_of_an_upload_does_not_outlive_an_early_response() {
     let mut world = World::new();
     let client = world.client();

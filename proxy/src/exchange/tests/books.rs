@@ -80,6 +80,7 @@ impl World {
 
     /// Everyone leaves, time goes by, and nothing may be left.
     pub fn end(&mut self) {
+        self.is_manual = false;
         self.connects = Connects::Fail;
         let living: Vec<ConnId> = self.wires.keys().copied().collect();
         for conn in living {

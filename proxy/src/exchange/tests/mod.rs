@@ -9,6 +9,7 @@ mod back_pressure;
 mod bodies;
 mod breaking;
 mod cancelling;
+mod chaos;
 mod deadlines;
 mod draining;
 mod interim;

@@ -146,6 +146,10 @@ impl Wire {
         }
     }
 
+    pub fn can_peer_send(&self) -> bool {
+        self.peer_end.is_none() && !self.is_gone()
+    }
+
     pub fn unread(&self) -> &[u8] {
         &self.delivered
     }

@@ -59,6 +59,8 @@ pub struct World {
     pub counters: Arc<WorkerCounters>,
     pub now: Moment,
     pub connects: Connects,
+    /// Nothing is reported before the test says so.
+    pub(super) is_manual: bool,
     is_measured: bool,
     snapshot: Arc<Snapshot>,
     pub(super) wires: BTreeMap<ConnId, Wire>,
@@ -114,6 +116,7 @@ impl World {
             counters,
             now: Moment::from_nanos(1_000_000_000),
             connects: setup.connects,
+            is_manual: false,
             is_measured: setup.is_measured,
             snapshot,
             wires: BTreeMap::new(),
@@ -260,7 +263,9 @@ impl World {
 
     /// Reports all there is to report until nothing happens any more.
     pub(super) fn settle(&mut self) {
-        while let Some((conn, news)) = self.all_news().into_iter().next() {
+        while !self.is_manual
+            && let Some((conn, news)) = self.all_news().into_iter().next()
+        {
             self.tell(conn, news);
         }
     }
