@@ -1,9 +1,12 @@
 //! What the kernel programs make of packets. The packets go through `BPF_PROG_TEST_RUN`, so that each test decides what
 //! the kernel sees and when; the last ones send real traffic over a loopback of their own.
 
+mod namespace;
 mod packet;
+mod refusal;
 mod rig;
 mod traffic;
+mod tunnel;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -83,18 +83,7 @@ impl Rig {
     }
 
     pub fn open(flows: usize, interfaces: Vec<String>) -> Option<Self> {
-        let dataplane = Dataplane::open(DataplaneOptions {
-            mode: EbpfMode::Required,
-            interfaces,
-            destinations: Vec::new(),
-            sizes: Sizes {
-                capacity: 8,
-                workers: 1,
-                cpus: possible_cpus(),
-                flows,
-            },
-            instance: "test".to_owned(),
-        });
+        let dataplane = Dataplane::open(options(EbpfMode::Required, flows, interfaces));
         let dataplane = match dataplane {
             Ok(dataplane) => dataplane,
             Err(DataplaneError::Unavailable(cause)) => {
@@ -144,6 +133,21 @@ impl Rig {
         let reasons = self.dataplane.reasons();
         let found = reasons.iter().find(|(reason, _)| *reason == wanted);
         found.expect("every reason is listed").1
+    }
+}
+
+pub fn options(mode: EbpfMode, flows: usize, interfaces: Vec<String>) -> DataplaneOptions {
+    DataplaneOptions {
+        mode,
+        interfaces,
+        destinations: Vec::new(),
+        sizes: Sizes {
+            capacity: 8,
+            workers: 1,
+            cpus: possible_cpus(),
+            flows,
+        },
+        instance: "test".to_owned(),
     }
 }
 

@@ -6,7 +6,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::rig::{Ends, Rig, skip};
+use aya::programs::{SchedClassifier, TcAttachType};
+use weir::runtime::dataplane::{Hook, Interface};
+
+use crate::namespace::on_a_loopback_of_its_own;
+use crate::rig::{Ends, Rig};
 
 const THINKING: Duration = Duration::from_millis(30);
 
@@ -75,58 +79,58 @@ fn answer_after(listener: TcpListener, thinking: Duration) {
 }
 
 #[test]
-fn programs_are_gone_with_the_process_that_attached_them() {
+fn links_are_gone_with_the_dataplane_that_attached_them() {
     on_a_loopback_of_its_own(|| {
         let Some(rig) = Rig::open(16, vec!["lo".to_owned()]) else {
             return;
         };
-        assert!(
-            rig.dataplane
-                .status()
-                .iter()
-                .all(|one| one.attached.is_ok())
-        );
+        let [loopback] = rig.dataplane.status() else {
+            panic!("one interface was named");
+        };
+        assert_eq!(loopback.attached, Ok(Hook::Tcx));
+        assert_eq!(links(), 2);
         drop(rig);
         // Unloading waits for packets under way.
         let deadline = Instant::now() + Duration::from_secs(5);
-        while attached_to_loopback() > 0 {
+        while links() > 0 {
             assert!(Instant::now() < deadline, "still attached");
             thread::sleep(Duration::from_millis(5));
         }
     });
 }
 
-fn attached_to_loopback() -> usize {
-    let query = aya::programs::SchedClassifier::query_tcx;
-    [
-        aya::programs::TcAttachType::Egress,
-        aya::programs::TcAttachType::Ingress,
-    ]
-    .map(|side| query("lo", side).expect("this kernel has tcx").1.len())
-    .iter()
-    .sum()
+fn links() -> usize {
+    [TcAttachType::Egress, TcAttachType::Ingress]
+        .map(|side| SchedClassifier::query_tcx("lo", side))
+        .map(|programs| programs.expect("this kernel has tcx").1.len())
+        .iter()
+        .sum()
 }
 
-/// Runs a test in a network namespace that ends with its thread.
-fn on_a_loopback_of_its_own(test: impl FnOnce() + Send + 'static) {
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    let inside = move || {
-        // SAFETY: the call takes no pointer; it moves this thread alone, which has nothing open in the old namespace.
-        let left = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-        if left != 0 {
-            return skip("a network namespace of its own, which takes root");
-        }
-        let up = Command::new("ip")
-            .args(["link", "set", "lo", "up"])
-            .status();
-        if !up.is_ok_and(|status| status.success()) {
-            return skip("the ip command of iproute2");
-        }
-        test();
-    };
-    let thread = thread::Builder::new().name(name).spawn(inside);
-    let done = thread.expect("a thread can be made").join();
-    if let Err(panic) = done {
-        std::panic::resume_unwind(panic);
-    }
+#[test]
+fn clsact_filters_stand_beside_others_and_are_removed_with_the_dataplane() {
+    on_a_loopback_of_its_own(|| {
+        let Some(mut rig) = Rig::new() else { return };
+        let tc = |words: &str| {
+            let tc = Command::new("tc").args(words.split(' ')).output();
+            String::from_utf8(tc.expect("iproute2 brings tc").stdout).expect("text")
+        };
+        let filters = || {
+            let egress = tc("filter show dev lo egress");
+            let ingress = tc("filter show dev lo ingress");
+            let lines = egress.lines().chain(ingress.lines());
+            lines.filter(|line| line.contains("wire_")).count()
+        };
+        tc("qdisc add dev lo clsact");
+        tc("filter add dev lo egress protocol all u32 match u32 0 0");
+
+        // Every kernel we test on has tcx, so the older hook is asked for by name.
+        let loopback = Interface::named("lo").expect("every namespace has one");
+        let attached = rig.dataplane.attach_by(&loopback, Hook::Clsact);
+        attached.expect("the kernel has the qdisc");
+        assert_eq!(filters(), 2);
+        drop(rig);
+        assert_eq!(filters(), 0);
+        assert!(tc("filter show dev lo egress").contains("u32"));
+    });
 }

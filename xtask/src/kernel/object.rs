@@ -10,7 +10,7 @@ use super::Toolchain;
 use super::compiler::TARGET;
 use crate::command::{line, repository};
 
-/// Builds the kernel programs and returns the object, `target/kernel/weir-ebpf.o`. Twenty seconds the first time, a
+/// Builds the kernel programs and returns the object, `target/kernel/weir-ebpf.o`. Under a minute the first time, a
 /// fraction of a second when nothing changed; the file is only touched when its bytes change.
 pub fn build_object(toolchain: &Toolchain) -> Result<PathBuf> {
     let start = Instant::now();

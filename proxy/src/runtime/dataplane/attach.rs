@@ -28,10 +28,10 @@ pub struct InterfaceStatus {
     pub attached: Result<Hook, String>,
 }
 
-/// Attaches both programs, or none of them.
+/// Attaches both programs or none of them, by the best hook this kernel has.
 pub fn attach(ebpf: &mut Ebpf, interface: &Interface) -> InterfaceStatus {
-    let attached = with_hook(ebpf, interface, Hook::Tcx).or_else(|tcx| {
-        with_hook(ebpf, interface, Hook::Clsact).map_err(|clsact| {
+    let attached = attach_by(ebpf, interface, Hook::Tcx).or_else(|tcx| {
+        attach_by(ebpf, interface, Hook::Clsact).map_err(|clsact| {
             format!(
                 "tcx: {}; clsact: {}",
                 in_one_line(&tcx),
@@ -45,7 +45,8 @@ pub fn attach(ebpf: &mut Ebpf, interface: &Interface) -> InterfaceStatus {
     }
 }
 
-fn with_hook(ebpf: &mut Ebpf, interface: &Interface, hook: Hook) -> Result<Hook, ProgramError> {
+/// Attaches both programs or none of them, by this hook.
+pub fn attach_by(ebpf: &mut Ebpf, interface: &Interface, hook: Hook) -> Result<Hook, ProgramError> {
     if hook == Hook::Clsact {
         ensure_clsact(&interface.name)?;
     }

@@ -11,7 +11,7 @@ use aya_log::EbpfLogger;
 use log::Log;
 use weir_common::{Cells, EndpointId, EndpointIdValue, Reason, Table};
 
-use super::attach::{InterfaceStatus, attach};
+use super::attach::{Hook, InterfaceStatus, attach, attach_by};
 use super::flows::FlowTable;
 use super::interfaces::Interface;
 use super::mapping::{MappingError, map_rows};
@@ -73,6 +73,10 @@ impl Kernel {
 
     pub fn attach(&mut self, interface: &Interface) -> InterfaceStatus {
         attach(&mut self.ebpf, interface)
+    }
+
+    pub fn attach_by(&mut self, interface: &Interface, hook: Hook) -> Result<Hook, ProgramError> {
+        attach_by(&mut self.ebpf, interface, hook)
     }
 
     /// How often each reason was counted, over all CPUs.

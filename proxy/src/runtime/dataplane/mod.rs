@@ -213,6 +213,23 @@ impl Dataplane {
         }
     }
 
+    /// Attaches to one more interface, by this hook and no other.
+    ///
+    /// # Errors
+    /// `Unsupported` without BPF, and what the kernel says.
+    pub fn attach_by(&mut self, interface: &Interface, hook: Hook) -> io::Result<()> {
+        let kernel = self.kernel.as_mut();
+        let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
+        let attached = kernel
+            .attach_by(interface, hook)
+            .map_err(io::Error::other)?;
+        self.interfaces.push(InterfaceStatus {
+            interface: interface.clone(),
+            attached: Ok(attached),
+        });
+        Ok(())
+    }
+
     /// Runs a program on a packet as an interface would show it, `repeat` times, and returns the time one run took.
     ///
     /// # Errors
