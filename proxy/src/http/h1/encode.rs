@@ -2,7 +2,7 @@
 //! Fields that stay are copied in runs; a typical head is one or two of them.
 
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 
 use crate::http::fields::Fate;
@@ -20,10 +20,11 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    fn as_bytes(self) -> &'static [u8] {
+    /// The line that names it, with what stands around it in the forwarding fields.
+    fn between_client_and_host(self) -> &'static [u8] {
         match self {
-            Self::Http => b"http",
-            Self::Https => b"https",
+            Self::Http => b"\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: ",
+            Self::Https => b"\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: ",
         }
     }
 }
@@ -110,7 +111,6 @@ pub fn write_request(
         out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
     }
     write_forwarded(out, bytes, head, forwarding, host);
-    out.extend_from_slice(b"\r\n");
 }
 
 fn write_request_line(runs: &mut Runs<'_>, head: &RequestHead) {
@@ -137,6 +137,7 @@ fn starts_with_host(head: &RequestHead) -> bool {
     head.line.target.is_origin_form() && head.fields.as_slice().first().is_some_and(is_host)
 }
 
+/// The forwarding fields and the end of the head.
 fn write_forwarded(
     out: &mut Vec<u8>,
     bytes: &[u8],
@@ -149,11 +150,9 @@ fn write_forwarded(
         write_earlier_clients(out, bytes, &head.fields);
     }
     write_ip(out, forwarding.client);
-    out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-    out.extend_from_slice(forwarding.scheme.as_bytes());
-    out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+    out.extend_from_slice(forwarding.scheme.between_client_and_host());
     out.extend_from_slice(host);
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(b"\r\n\r\n");
 }
 
 /// Joins what came as several fields: readers often look at one of them only.
@@ -286,14 +285,23 @@ pub(super) fn write_number(out: &mut Vec<u8>, number: u64) {
 
 fn write_ip(out: &mut Vec<u8>, address: IpAddr) {
     match address.to_canonical() {
-        IpAddr::V4(address) => {
-            for (index, octet) in address.octets().into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b'.');
-                }
-                write_number(out, u64::from(octet));
-            }
-        }
+        IpAddr::V4(address) => write_ipv4(out, address),
         IpAddr::V6(address) => write!(out, "{address}").expect("writing to a Vec cannot fail"),
     }
+}
+
+/// By hand, since every request pays for it.
+fn write_ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
+    let mut text = [b'.'; 15];
+    let mut end = 0;
+    for octet in address.octets() {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
+        let zeros = usize::from(octet < 100) + usize::from(octet < 10);
+        for digit in &digits[zeros..] {
+            text[end] = *digit;
+            end += 1;
+        }
+        end += 1; // The dot is there already.
+    }
+    out.extend_from_slice(&text[..end - 1]);
 }
