@@ -57,7 +57,7 @@ pub struct RunOptions {
     )]
     pub interfaces: Vec<String>,
 
-    /// Threads that serve, each on a CPU of its own [default: one for each CPU]
+    /// Threads that serve [default: one for each CPU, bound to it]
     #[arg(
         long,
         value_name = "N",

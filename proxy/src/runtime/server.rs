@@ -169,7 +169,8 @@ impl Server {
         let (ended, mut endings) = mpsc::unbounded_channel();
         let mut running = Vec::new();
         for (worker, listeners) in std::mem::take(&mut self.listeners).into_iter().enumerate() {
-            let cpu = (self.workers <= cpus.len()).then(|| cpus[worker]);
+            // Fewer workers than CPUs share the host with others: two proxies must not end up on the same one.
+            let cpu = (self.workers == cpus.len()).then(|| cpus[worker]);
             running.push(self.start_worker(worker, cpu, listeners, ended.clone())?);
         }
         drop(ended);
