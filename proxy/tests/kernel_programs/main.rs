@@ -535,34 +535,3 @@ fn with_all_slots_out_a_connection_goes_unmeasured_and_is_counted() {
     rig.send(Ends::v6().request());
     assert_eq!(rig.reason(Reason::Unregistered), 1);
 }
-
-#[test]
-#[ignore = "prints figures; run it with --ignored --nocapture"]
-fn cost_of_a_packet() {
-    let Some(mut rig) = Rig::new() else { return };
-    let ends = Ends::v4();
-    rig.register(ends);
-    rig.register(Ends::v6());
-    let other = Ends::of("10.9.0.1:40001", "10.9.0.2:8080");
-    let mut udp = ends.request().bytes();
-    udp[14 + 9] = 17;
-    let cases = [
-        ("not TCP", Direction::Egress, udp),
-        ("unregistered", Direction::Egress, other.request().bytes()),
-        ("sent again", Direction::Egress, ends.request().bytes()),
-        ("bare ACK in", Direction::Ingress, ends.back(ACK).bytes()),
-        ("payload in", Direction::Ingress, ends.response().bytes()),
-        (
-            "payload in, IPv6",
-            Direction::Ingress,
-            Ends::v6().response().bytes(),
-        ),
-    ];
-    for (name, direction, frame) in cases {
-        let runs: Vec<u128> = (0..5)
-            .map(|_| rig.dataplane.run_on(direction, &frame, 1_000_000))
-            .map(|run| run.expect("the program runs").as_nanos())
-            .collect();
-        println!("{name:20} {runs:?} ns");
-    }
-}

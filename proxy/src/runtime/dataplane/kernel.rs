@@ -58,6 +58,7 @@ impl Kernel {
                 .and_then(SchedClassifier::load)
                 .map_err(|error| Unavailable::program(direction.program(), error))?;
         }
+        return_memory();
         let tables = map_tables(&mut ebpf, sizes)?;
         let reasons = ebpf.take_map("REASON").ok_or(Unavailable::Layout)?;
         Ok(Self {
@@ -112,6 +113,15 @@ impl Kernel {
         };
         let result = program(&mut self.ebpf, direction)?.test_run(options)?;
         Ok(result.duration)
+    }
+
+    /// Instructions the verifier walked before it accepted a program; None where the kernel does not tell.
+    pub fn verified_instructions(
+        &mut self,
+        direction: Direction,
+    ) -> Result<Option<u32>, ProgramError> {
+        let program = program(&mut self.ebpf, direction)?;
+        Ok(program.info()?.verified_instruction_count())
     }
 }
 
@@ -194,6 +204,15 @@ pub(super) fn program(
     ebpf.program_mut(direction.program())
         .ok_or(ProgramError::NotLoaded)?
         .try_into()
+}
+
+/// Loading reads the types of the whole kernel, megabytes that are free by now but not given back.
+fn return_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes no pointer; it only gives pages back that hold nothing.
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }
 
 /// Before Linux 5.11 tables counted against the limit of locked memory. Failing is no error: newer kernels do not ask.

@@ -247,6 +247,19 @@ impl Dataplane {
             .map_err(io::Error::other)
     }
 
+    /// Instructions the verifier walked before it accepted a program: it gives up at a million.
+    ///
+    /// # Errors
+    /// `Unsupported` without BPF or where the kernel does not tell, and what the kernel says.
+    pub fn verified_instructions(&mut self, direction: Direction) -> io::Result<u32> {
+        let kernel = self.kernel.as_mut();
+        let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
+        let count = kernel.verified_instructions(direction);
+        count
+            .map_err(io::Error::other)?
+            .ok_or(io::ErrorKind::Unsupported.into())
+    }
+
     fn attach(&mut self, interfaces: &[Interface], mode: EbpfMode) -> Result<(), DataplaneError> {
         let Ok(kernel) = &mut self.kernel else {
             return Ok(());
