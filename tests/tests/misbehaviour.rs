@@ -52,6 +52,8 @@ fn an_endpoint_that_closes_within_a_body_ends_the_clients_connection_short() -> 
     for head in heads {
         let scenario = Scenario::plain(vec![script(move |exchange| {
             exchange.send(head)?;
+            // Long enough for these bytes to be on their way before the end is known.
+            std::thread::sleep(Duration::from_millis(100));
             Ok(Next::Close)
         })])?;
         let mut client = scenario.client()?;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::command::{cargo, run, step};
-use crate::test;
+use crate::{test, tidy};
 
 pub fn ci() -> Result<()> {
     step("formatting", || {
@@ -20,5 +20,6 @@ pub fn ci() -> Result<()> {
             "warnings",
         ]))
     })?;
+    step("tree", tidy::tidy)?;
     step("tests", || test::test(test::Arguments::default()))
 }
