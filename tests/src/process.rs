@@ -168,6 +168,16 @@ impl Process {
         Ok(kilobytes * 1024)
     }
 
+    /// How many of its threads have a name that starts like this; those the kernel runs for it included.
+    pub fn threads_named(&self, prefix: &str) -> Result<usize> {
+        let folder = format!("/proc/{}/task", self.id());
+        let threads =
+            std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
+        let names = threads
+            .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
+        Ok(names.filter(|name| name.starts_with(prefix)).count())
+    }
+
     /// Descriptors it holds.
     pub fn descriptors(&self) -> Result<usize> {
         let folder = format!("/proc/{}/fd", self.id());

@@ -44,6 +44,8 @@ fn nothing_is_left_over(workers: usize) -> Result<()> {
 
     let report = scenario.load(32, Pace::AsAnswered, Duration::from_secs(2))?;
     assert_eq!(report.broken, 0);
+    let helpers = scenario.weir.process.threads_named("iou-wrk")?;
+    assert_eq!(helpers, 0, "every operation ran on the ring itself");
 
     // The load leaves at most one request a connection behind; the last of them end within moments.
     let quiet = becomes_true(PATIENCE, || {

@@ -35,7 +35,7 @@ impl Part {
         match self {
             Part::Fast => "fast: 5 ms",
             Part::Slow => "slow: 60 ms",
-            Part::Flaky => "flaky: 30 % fail",
+            Part::Flaky => "flaky: 30 %",
         }
     }
 
@@ -119,17 +119,18 @@ impl Table {
     }
 }
 
+/// At most 80 columns, so that a terminal does not wrap what is refreshed in place.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.elapsed.as_secs_f64();
         let rate = self.requests() as f64 / seconds.max(0.1);
         writeln!(
             f,
-            "client -> weir -> 4 endpoints, each a network namespace; {seconds:.0} s, {rate:.0} requests/s\n"
+            "client -> weir -> 4 endpoints in namespaces; {seconds:.0} s, {rate:.0} requests/s\n"
         )?;
         writeln!(
             f,
-            "{:<16}  {:<16}  {:>7}  {:>8}  {:>6}  {:>7}  {:>9}  {:>9}",
+            "{:<14}  {:<11} {:>7} {:>8} {:>5} {:>7} {:>9} {:>9}",
             "ENDPOINT", "PART", "HEALTH", "REQUESTS", "SHARE", "PENDING", "BY KERNEL", "BY WORKER"
         )?;
         for row in &self.rows {
@@ -141,7 +142,7 @@ impl fmt::Display for Table {
                 |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2} ms"));
             writeln!(
                 f,
-                "{:<16}  {:<16}  {:>7}  {:>8}  {:>4.1} %  {:>7}  {:>9}  {:>9}",
+                "{:<14}  {:<11} {:>7} {:>8} {:>3.0} % {:>7} {:>9} {:>9}",
                 row.endpoint,
                 row.part.words(),
                 health,
