@@ -8,6 +8,7 @@ pub mod exchange;
 pub mod http;
 pub mod metrics;
 pub mod moment;
+pub mod route;
 pub mod runtime;
 pub mod seam;
 pub mod snapshot;

@@ -11,6 +11,7 @@ use weir::cli::{self, Command, RunOptions};
 use weir::exchange::Settings;
 use weir::runtime::admin::{AdminSockets, AdminThread, Control, Readiness};
 use weir::runtime::server::{Server, ServerOptions};
+use weir::snapshot::Plan;
 
 /// How long exchanges in flight may go on after the first signal to stop.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -67,8 +68,7 @@ fn server_options(options: RunOptions) -> ServerOptions {
             idle: options.timeouts.idle,
             ..Settings::default()
         },
-        listen: options.listen,
-        targets: options.to,
+        plan: Plan::quick(&options.listen, &options.to),
         interfaces: options.interfaces,
         workers: options.workers,
         ebpf: options.ebpf,

@@ -1,12 +1,14 @@
-//! All a worker needs to serve, immutable: listeners and backends. A change of configuration makes a new snapshot; what
-//! is in flight keeps the one it began with, and what the balancer learned stays in the tables.
+//! All a worker needs to serve, immutable: listeners, routes and backends. A change of configuration makes a new
+//! snapshot; what is in flight keeps the one it began with, and what the balancer learned stays in the tables.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::balance::{
-    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRows, TablesFull, Weight,
+    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRows, HealthPolicy, TablesFull,
+    Weight,
 };
+use crate::route::Rules;
 
 /// Listeners and backends at one time.
 #[derive(Clone, Debug)]
@@ -19,51 +21,88 @@ pub struct Snapshot {
 }
 
 /// Where clients connect, and who serves them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     pub address: SocketAddr,
-    /// Place among the backends.
-    backend: usize,
+    /// To places among the backends.
+    pub rules: Rules,
 }
 
-/// An endpoint named by its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a snapshot is made from: the same, before endpoints have rows in the tables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    pub listeners: Vec<Listener>,
+    pub backends: Vec<BackendPlan>,
+}
+
+/// A backend to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendPlan {
+    pub kind: BackendKind,
+    pub namespace: String,
+    pub name: String,
+    pub policy: HealthPolicy,
+    pub targets: Vec<Target>,
+}
+
+/// An endpoint to be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
+    /// Who it is across updates and restarts.
+    pub key: Arc<str>,
     pub address: SocketAddr,
     pub weight: Weight,
 }
 
-impl Snapshot {
+impl Target {
+    /// An endpoint named by its address.
+    pub fn at(address: SocketAddr, weight: Weight) -> Self {
+        Self {
+            key: address.to_string().into(),
+            address,
+            weight,
+        }
+    }
+}
+
+impl Plan {
     /// What `weir run --listen .. --to ..` asks for: every listener served by one Service, `default` in `default`.
-    pub fn quick(
-        revision: u64,
-        listen: &[SocketAddr],
-        targets: &[Target],
-        rows: &mut EndpointRows,
-    ) -> Result<Self, TablesFull> {
-        let endpoints: Result<Vec<Endpoint>, TablesFull> = targets
-            .iter()
-            .map(|target| {
-                let key: Arc<str> = target.address.to_string().into();
-                Ok(Endpoint {
-                    row: rows.admit(&key, target.address)?,
-                    key,
-                    address: target.address,
-                    weight: target.weight,
-                    bucket: Bucket::default(),
-                })
-            })
-            .collect();
-        let id = BackendId { place: 0, revision };
-        let backend = Backend::new(id, BackendKind::Service, "default", "default", endpoints?);
+    pub fn quick(listen: &[SocketAddr], targets: &[Target]) -> Self {
         let listener = |address: &SocketAddr| Listener {
             address: *address,
-            backend: 0,
+            rules: Rules::always(0),
         };
+        Self {
+            listeners: listen.iter().map(listener).collect(),
+            backends: vec![BackendPlan {
+                kind: BackendKind::Service,
+                namespace: "default".into(),
+                name: "default".into(),
+                policy: HealthPolicy::default(),
+                targets: targets.to_vec(),
+            }],
+        }
+    }
+
+    /// The endpoints of all backends.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.backends.iter().flat_map(|backend| &backend.targets)
+    }
+}
+
+impl Snapshot {
+    /// Gives the endpoints rows.
+    pub fn new(revision: u64, plan: Plan, rows: &mut EndpointRows) -> Result<Self, TablesFull> {
+        let backends: Result<Vec<Backend>, TablesFull> = plan
+            .backends
+            .into_iter()
+            .enumerate()
+            .map(|(place, backend)| backend.build(BackendId { place, revision }, rows))
+            .collect();
         Ok(Self {
             revision,
-            listeners: listen.iter().map(listener).collect(),
-            backends: vec![backend],
+            listeners: plan.listeners,
+            backends: backends?,
         })
     }
 
@@ -71,10 +110,29 @@ impl Snapshot {
         &self.backends
     }
 
-    /// Who serves a listener; `None` if there is no listener of this number.
-    pub fn backend_of(&self, listener: usize) -> Option<&Backend> {
-        let listener = self.listeners.get(listener)?;
-        self.backends.get(listener.backend)
+    /// Where requests of a listener go; `None` if there is no listener of this number.
+    pub fn rules(&self, listener: usize) -> Option<&Rules> {
+        self.listeners.get(listener).map(|listener| &listener.rules)
+    }
+}
+
+impl BackendPlan {
+    fn build(self, id: BackendId, rows: &mut EndpointRows) -> Result<Backend, TablesFull> {
+        let endpoints: Result<Vec<Endpoint>, TablesFull> = self
+            .targets
+            .into_iter()
+            .map(|target| {
+                Ok(Endpoint {
+                    row: rows.admit(&target.key, target.address)?,
+                    key: target.key,
+                    address: target.address,
+                    weight: target.weight,
+                    bucket: Bucket::default(),
+                })
+            })
+            .collect();
+        let backend = Backend::new(id, self.kind, self.name, self.namespace, endpoints?);
+        Ok(backend.with_policy(self.policy))
     }
 }
 
@@ -93,32 +151,34 @@ mod tests {
     }
 
     fn target(address: &str) -> Target {
-        Target {
-            address: address.parse().expect("a literal address"),
-            weight: Weight::ONE,
-        }
+        Target::at(address.parse().expect("a literal address"), Weight::ONE)
+    }
+
+    fn quick(revision: u64, targets: &[Target], rows: &mut EndpointRows) -> Snapshot {
+        Snapshot::new(revision, Plan::quick(&[], targets), rows).expect("rows enough")
     }
 
     #[test]
     fn all_listeners_of_a_quick_start_share_the_endpoints() {
         let listen = ["127.0.0.1:80", "[::1]:80"].map(|address| target(address).address);
         let targets = [target("10.0.0.1:8080"), target("[fd00::1]:8080")];
-        let snapshot = Snapshot::quick(1, &listen, &targets, &mut rows(2)).expect("rows enough");
+        let plan = Plan::quick(&listen, &targets);
+        let snapshot = Snapshot::new(1, plan, &mut rows(2)).expect("rows enough");
         for listener in 0..2 {
-            let backend = snapshot.backend_of(listener).expect("a known listener");
-            let keys: Vec<&str> = backend.endpoints().iter().map(|one| &*one.key).collect();
-            assert_eq!(keys, ["10.0.0.1:8080", "[fd00::1]:8080"]);
+            let rules = snapshot.rules(listener).expect("a known listener");
+            assert_eq!(rules.backends(), [0]);
         }
-        assert!(snapshot.backend_of(2).is_none());
+        assert!(snapshot.rules(2).is_none());
+        let endpoints = snapshot.backends()[0].endpoints().iter();
+        let keys: Vec<&str> = endpoints.map(|one| &*one.key).collect();
+        assert_eq!(keys, ["10.0.0.1:8080", "[fd00::1]:8080"]);
     }
 
     #[test]
     fn an_endpoint_keeps_its_row_over_snapshots() {
         let mut rows = rows(2);
-        let one = [target("10.0.0.1:1")];
-        let other_first = [target("10.0.0.2:1"), target("10.0.0.1:1")];
-        let before = Snapshot::quick(1, &[], &one, &mut rows).expect("rows enough");
-        let after = Snapshot::quick(2, &[], &other_first, &mut rows).expect("rows enough");
+        let before = quick(1, &[target("10.0.0.1:1")], &mut rows);
+        let after = quick(2, &["10.0.0.2:1", "10.0.0.1:1"].map(target), &mut rows);
         let row_before = before.backends()[0].endpoints()[0].row;
         assert_eq!(after.backends()[0].endpoints()[1].row, row_before);
         assert_ne!(after.backends()[0].endpoints()[0].row, row_before);
@@ -126,8 +186,8 @@ mod tests {
 
     #[test]
     fn more_endpoints_than_the_tables_hold_are_an_error() {
-        let targets = [target("10.0.0.1:1"), target("10.0.0.2:1")];
-        let full = Snapshot::quick(1, &[], &targets, &mut rows(1));
+        let plan = Plan::quick(&[], &["10.0.0.1:1", "10.0.0.2:1"].map(target));
+        let full = Snapshot::new(1, plan, &mut rows(1));
         assert_eq!(full.err(), Some(TablesFull { capacity: 1 }));
     }
 }

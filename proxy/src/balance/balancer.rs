@@ -9,7 +9,7 @@ use super::lease::Lease;
 use super::load;
 use super::outcome::Outcome;
 use super::outlier::Ejection;
-use super::p2c::better_of_two;
+use super::p2c::{below, better_of_two};
 use super::score::Score;
 use super::shared::SharedTables;
 use super::state::EndpointState;
@@ -59,6 +59,11 @@ impl Balancer {
         let endpoint = &endpoints[best];
         load::on_pick(&self.tables, self.worker, endpoint.row.index);
         Ok(Lease::new(endpoint, method, backend.policy))
+    }
+
+    /// A number below `limit`, for what is drawn before a backend is picked from.
+    pub fn draw_below(&mut self, limit: u64) -> u64 {
+        below(limit as usize, &mut self.random) as u64
     }
 
     /// Gives a lease back with what the attempt said of its endpoint. Returns the ejection it caused, if it did.

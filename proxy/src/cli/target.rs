@@ -32,10 +32,7 @@ pub fn parse(text: &str) -> Result<Target, TargetError> {
         Some((address, weight)) => (address, parse_weight(weight)?),
         None => (text, Weight::ONE),
     };
-    Ok(Target {
-        address: parse_address(address)?,
-        weight,
-    })
+    Ok(Target::at(parse_address(address)?, weight))
 }
 
 fn parse_weight(text: &str) -> Result<Weight, TargetError> {
@@ -102,10 +99,8 @@ mod tests {
     use super::*;
 
     fn target(address: &str, weight: u16) -> Result<Target, TargetError> {
-        Ok(Target {
-            address: address.parse().expect("a literal address"),
-            weight: Weight::new(weight),
-        })
+        let address = address.parse().expect("a literal address");
+        Ok(Target::at(address, Weight::new(weight)))
     }
 
     #[test]

@@ -15,6 +15,10 @@ pub enum Failure {
     RequestBody(BodyError),
     #[error("the request did not arrive in time")]
     RequestTimeout,
+    #[error("no route matches")]
+    NoRoute,
+    #[error("the route leads to no backend")]
+    NoBackend,
     #[error("no endpoint can be picked")]
     NoEndpoint,
     #[error("no connection to the endpoint")]
@@ -49,6 +53,8 @@ impl Failure {
             Self::RequestHead(error) => error.status(),
             Self::RequestBody(_) => Status::BAD_REQUEST,
             Self::RequestTimeout => Status::REQUEST_TIMEOUT,
+            Self::NoRoute => Status::NOT_FOUND,
+            Self::NoBackend => Status::INTERNAL_ERROR,
             Self::NoEndpoint => Status::UNAVAILABLE,
             Self::ConnectTimeout | Self::FirstByteTimeout => Status::GATEWAY_TIMEOUT,
             Self::ConnectFailed
@@ -66,6 +72,8 @@ impl Failure {
             Self::RequestHead(error) => error.cause(),
             Self::RequestBody(error) => error.cause(),
             Self::RequestTimeout => "request-timeout",
+            Self::NoRoute => "no-route",
+            Self::NoBackend => "no-backend",
             Self::NoEndpoint => "no-endpoint",
             Self::ConnectFailed => "connect-failed",
             Self::ConnectTimeout => "connect-timeout",
@@ -101,6 +109,8 @@ impl Failure {
             Self::RequestHead(HeadError::UriTooLong { .. }) => LocalCause::UriTooLong,
             Self::RequestHead(_) | Self::RequestBody(_) => LocalCause::BadRequest,
             Self::RequestTimeout => LocalCause::RequestTimeout,
+            Self::NoRoute => LocalCause::NoRoute,
+            Self::NoBackend => LocalCause::NoBackend,
             Self::NoEndpoint => LocalCause::NoEndpoint,
             Self::ConnectFailed => LocalCause::ConnectFailed,
             Self::ConnectTimeout | Self::FirstByteTimeout => LocalCause::UpstreamTimeout,
@@ -115,7 +125,7 @@ impl Failure {
     fn blame(self) -> Blame {
         match self {
             Self::RequestHead(_) | Self::RequestBody(_) | Self::RequestTimeout => Blame::Downstream,
-            Self::NoEndpoint => Blame::Proxy,
+            Self::NoRoute | Self::NoBackend | Self::NoEndpoint => Blame::Proxy,
             Self::ConnectFailed
             | Self::ConnectTimeout
             | Self::UpstreamClosed

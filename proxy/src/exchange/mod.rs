@@ -31,7 +31,7 @@ use weir_common::{FlowSampleCells, Table};
 pub use failure::Failure;
 pub use settings::Settings;
 
-use crate::balance::{Balancer, Lease, NoEndpoint, Outcome};
+use crate::balance::{Balancer, Lease, Outcome};
 use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab, UpstreamState};
 use crate::http::h1::{
     BodyDecoder, Forwarding, HeadError, RequestHead, ResponseEncoding, ResponseHead, Scheme, encode,
@@ -39,6 +39,7 @@ use crate::http::h1::{
 use crate::http::{Persistence, Version};
 use crate::metrics::{ResponseClass, WorkerCounters};
 use crate::moment::Moment;
+use crate::route::Request;
 use crate::seam::{Action, ConnId, Peer};
 use crate::snapshot::Snapshot;
 use crate::timer::Deadlines;
@@ -113,19 +114,33 @@ impl Proxy {
         client.state = DownstreamState::InExchange(id);
         let listener = client.listener;
 
-        match self.pick(listener, now) {
+        let picked = self
+            .route(listener, head)
+            .and_then(|backend| self.pick(backend, now));
+        match picked {
             Ok(lease) => self.attempt(id, lease, head, now),
-            Err(NoEndpoint) => {
-                self.counters.no_endpoint.increment();
-                self.fail(id, Failure::NoEndpoint, now);
-            }
+            Err(failure) => self.fail(id, failure, now),
         }
         Ok(())
     }
 
-    fn pick(&mut self, listener: usize, now: Moment) -> Result<Lease, NoEndpoint> {
-        let backend = self.snapshot.backend_of(listener).ok_or(NoEndpoint)?;
-        let lease = self.balancer.pick(backend, now)?;
+    /// The backend the request is for, by its place. Where a rule splits its requests, the draw is made here, once.
+    fn route(&mut self, listener: usize, head: &[u8]) -> Result<usize, Failure> {
+        let rules = self.snapshot.rules(listener).ok_or(Failure::NoRoute)?;
+        let request = Request::new(&self.request_head, head);
+        let split = rules.find(request).ok_or(Failure::NoRoute)?;
+        split
+            .draw(|limit| self.balancer.draw_below(limit))
+            .ok_or(Failure::NoBackend)
+    }
+
+    fn pick(&mut self, backend: usize, now: Moment) -> Result<Lease, Failure> {
+        let backends = self.snapshot.backends();
+        let backend = backends.get(backend).ok_or(Failure::NoBackend)?;
+        let Ok(lease) = self.balancer.pick(backend, now) else {
+            self.counters.no_endpoint.increment();
+            return Err(Failure::NoEndpoint);
+        };
         self.counters.selections.of(lease.method()).increment();
         Ok(lease)
     }

@@ -13,10 +13,12 @@ pub struct InvalidStatus(u16);
 impl Status {
     pub const OK: Self = Self(200);
     pub const BAD_REQUEST: Self = Self(400);
+    pub const NOT_FOUND: Self = Self(404);
     pub const REQUEST_TIMEOUT: Self = Self(408);
     pub const URI_TOO_LONG: Self = Self(414);
     pub const EXPECTATION_FAILED: Self = Self(417);
     pub const HEAD_TOO_LARGE: Self = Self(431);
+    pub const INTERNAL_ERROR: Self = Self(500);
     pub const NOT_IMPLEMENTED: Self = Self(501);
     pub const BAD_GATEWAY: Self = Self(502);
     pub const UNAVAILABLE: Self = Self(503);

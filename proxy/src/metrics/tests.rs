@@ -9,7 +9,7 @@ use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{
     Balancer, EndpointRows, LatencySample, LatencySource, Lease, Method, Outcome, Weight,
 };
-use crate::snapshot::{Snapshot, Target};
+use crate::snapshot::{Plan, Snapshot, Target};
 
 const START: Moment = Moment::from_nanos(1_000_000_000);
 
@@ -21,13 +21,10 @@ fn observed() -> Observed {
         cpus: 2,
         flows: 1,
     });
-    let target = |host: u8, weight: Weight| Target {
-        address: ([10, 0, 0, host], 80).into(),
-        weight,
-    };
+    let target = |host: u8, weight: Weight| Target::at(([10, 0, 0, host], 80).into(), weight);
     let targets = [target(1, Weight::ONE), target(2, Weight::DRAINED)];
     let mut rows = EndpointRows::new(tables.clone());
-    let snapshot = Snapshot::quick(1, &[], &targets, &mut rows).expect("rows enough");
+    let snapshot = Snapshot::new(1, Plan::quick(&[], &targets), &mut rows).expect("rows enough");
     Observed {
         instance: "blue \"one\"".into(),
         started: START,

@@ -117,6 +117,10 @@ pub enum LocalCause {
     HeadTooLarge,
     /// 408: the request head did not arrive in time.
     RequestTimeout,
+    /// 404: no route matches.
+    NoRoute,
+    /// 500: the route that matches leads nowhere.
+    NoBackend,
     /// 502: no connection to the endpoint.
     ConnectFailed,
     /// 502: the endpoint broke off, or its response could not be understood.
@@ -135,6 +139,8 @@ impl Label for LocalCause {
         Self::UriTooLong,
         Self::HeadTooLarge,
         Self::RequestTimeout,
+        Self::NoRoute,
+        Self::NoBackend,
         Self::ConnectFailed,
         Self::UpstreamBroke,
         Self::NoEndpoint,
@@ -152,6 +158,8 @@ impl Label for LocalCause {
             Self::UriTooLong => "uri-too-long",
             Self::HeadTooLarge => "head-too-large",
             Self::RequestTimeout => "request-timeout",
+            Self::NoRoute => "no-route",
+            Self::NoBackend => "no-backend",
             Self::ConnectFailed => "connect-failed",
             Self::UpstreamBroke => "upstream-broke",
             Self::NoEndpoint => "no-endpoint",

@@ -25,7 +25,7 @@ use crate::exchange::{Proxy, Settings};
 use crate::metrics::{Observed, WorkerCounters};
 use crate::moment::Moment;
 use crate::seam::{FlowSlot, Peer};
-use crate::snapshot::{Snapshot, Target};
+use crate::snapshot::{Plan, Snapshot};
 
 /// Descriptors left for everything that is not a connection.
 const RESERVED_DESCRIPTORS: u64 = 64;
@@ -37,8 +37,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What to serve, and with what.
 pub struct ServerOptions {
-    pub listen: Vec<SocketAddr>,
-    pub targets: Vec<Target>,
+    pub plan: Plan,
     pub interfaces: Vec<String>,
     /// One per CPU this process may use if not given.
     pub workers: Option<NonZeroUsize>,
@@ -51,7 +50,7 @@ pub struct ServerOptions {
 
 #[derive(Debug, Error)]
 pub enum ServerError {
-    #[error("--listen {address}: {}", describe_bind(.source))]
+    #[error("cannot listen on {address}: {}", describe_bind(.source))]
     Listen {
         address: SocketAddr,
         source: io::Error,
@@ -87,7 +86,7 @@ pub struct Server {
     options: ServerOptions,
     workers: usize,
     descriptors: u64,
-    /// By worker, then in the order of `--listen`.
+    /// By worker, then in the order of the snapshot.
     listeners: Vec<Vec<Listener>>,
     dataplane: Arc<Dataplane>,
     snapshot: Arc<Snapshot>,
@@ -96,17 +95,18 @@ pub struct Server {
 
 impl Server {
     /// Claims everything the proxy needs.
-    pub fn prepare(options: ServerOptions) -> Result<Self, ServerError> {
+    pub fn prepare(mut options: ServerOptions) -> Result<Self, ServerError> {
         let descriptors = limits::raise_descriptors().map_err(|source| ServerError::System {
             what: "the limit of open descriptors",
             source,
         })?;
         let cpus = allowed_cpus();
         let workers = options.workers.map_or(cpus.len().max(1), NonZeroUsize::get);
-        let listeners = bind(&options.listen, workers)?;
+        let plan = std::mem::take(&mut options.plan);
+        let listeners = bind(&plan, workers)?;
 
         let sizes = Sizes {
-            capacity: options.targets.len().next_power_of_two().max(MIN_CAPACITY),
+            capacity: plan.targets().count().next_power_of_two().max(MIN_CAPACITY),
             workers,
             cpus: possible_cpus(),
             flows: descriptors.min(MAX_FLOWS) as usize,
@@ -114,16 +114,12 @@ impl Server {
         let dataplane = Dataplane::open(DataplaneOptions {
             mode: options.ebpf,
             interfaces: options.interfaces.clone(),
-            destinations: options
-                .targets
-                .iter()
-                .map(|target| target.address)
-                .collect(),
+            destinations: plan.targets().map(|target| target.address).collect(),
             sizes,
             instance: options.instance.clone(),
         })?;
         let mut rows = EndpointRows::new(dataplane.tables());
-        let snapshot = Snapshot::quick(1, &options.listen, &options.targets, &mut rows)?;
+        let snapshot = Snapshot::new(1, plan, &mut rows)?;
         for endpoint in snapshot
             .backends()
             .iter()
@@ -285,9 +281,9 @@ impl MeasureFlows for Flows {
     }
 }
 
-fn bind(addresses: &[SocketAddr], workers: usize) -> Result<Vec<Vec<Listener>>, ServerError> {
+fn bind(plan: &Plan, workers: usize) -> Result<Vec<Vec<Listener>>, ServerError> {
     let mut by_worker: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
-    for &address in addresses {
+    for address in plan.listeners.iter().map(|listener| listener.address) {
         let failed = |source| ServerError::Listen { address, source };
         Listener::check_free(address).map_err(failed)?;
         // With port 0 the first socket finds a port, and the others must join it there.

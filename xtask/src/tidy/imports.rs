@@ -7,30 +7,34 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 11] = [
+const MODULES: [(&str, &[&str]); 12] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
     ("timer", &["moment"]),
-    ("snapshot", &["balance"]),
+    ("route", &["http"]),
+    ("snapshot", &["balance", "route"]),
     ("metrics", &["moment", "balance", "snapshot"]),
     ("seam", &["moment"]),
     ("conn", &["moment", "http", "timer", "seam"]),
     (
         "exchange",
         &[
-            "moment", "http", "balance", "timer", "snapshot", "metrics", "seam", "conn",
+            "moment", "http", "balance", "timer", "route", "snapshot", "metrics", "seam", "conn",
         ],
     ),
     (
         "runtime",
         &[
-            "moment", "http", "balance", "timer", "snapshot", "metrics", "seam", "conn", "exchange",
+            "moment", "http", "balance", "timer", "route", "snapshot", "metrics", "seam",
+            "conn", "exchange",
         ],
     ),
     (
         "cli",
-        &["moment", "balance", "snapshot", "metrics", "runtime"],
+        &[
+            "moment", "balance", "snapshot", "metrics", "exchange", "runtime",
+        ],
     ),
 ];
 

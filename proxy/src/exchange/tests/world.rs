@@ -15,7 +15,7 @@ use crate::exchange::{Proxy, Settings};
 use crate::metrics::WorkerCounters;
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Core, End, Event, FlowSlot, Socket, Source};
-use crate::snapshot::{Snapshot, Target};
+use crate::snapshot::{Plan, Snapshot, Target};
 
 /// Address of every client.
 pub const CLIENT: &str = "192.0.2.7";
@@ -94,13 +94,14 @@ impl World {
         let mut rows = EndpointRows::new(tables.clone());
         let targets: Vec<Target> = (1..)
             .zip(&setup.weights)
-            .map(|(host, weight)| Target {
-                address: SocketAddr::from(([10, 0, 0, host], 8080)),
-                weight: Weight::new(*weight),
+            .map(|(host, weight)| {
+                let address = SocketAddr::from(([10, 0, 0, host], 8080));
+                Target::at(address, Weight::new(*weight))
             })
             .collect();
         let listen = [SocketAddr::from(([0, 0, 0, 0], 80))];
-        let snapshot = Snapshot::quick(1, &listen, &targets, &mut rows).expect("rows enough");
+        let snapshot =
+            Snapshot::new(1, Plan::quick(&listen, &targets), &mut rows).expect("rows enough");
         let snapshot = Arc::new(snapshot);
         let counters = Arc::new(WorkerCounters::default());
         let proxy = Proxy::new(

@@ -26,8 +26,8 @@ pub struct ConfigDump {
 #[serde(rename_all = "camelCase")]
 pub struct ListenerDump {
     pub address: SocketAddr,
-    pub namespace: String,
-    pub backend: String,
+    /// All its rules lead to, as `namespace/name`.
+    pub backends: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,14 +99,18 @@ pub struct TimedDump {
 impl ConfigDump {
     pub fn of(observed: &Observed, now: Moment) -> Self {
         let snapshot = &observed.snapshot;
-        let listeners = snapshot.listeners.iter().enumerate();
-        let listeners = listeners.filter_map(|(number, listener)| {
-            let backend = snapshot.backend_of(number)?;
-            Some(ListenerDump {
-                address: listener.address,
-                namespace: backend.namespace.clone(),
-                backend: backend.name.clone(),
-            })
+        let name = |place: usize| {
+            let backend = snapshot.backends().get(place)?;
+            Some(format!("{}/{}", backend.namespace, backend.name))
+        };
+        let listeners = snapshot.listeners.iter().map(|listener| ListenerDump {
+            address: listener.address,
+            backends: listener
+                .rules
+                .backends()
+                .into_iter()
+                .filter_map(name)
+                .collect(),
         });
         let backends = snapshot.backends().iter();
         Self {

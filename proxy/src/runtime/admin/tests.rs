@@ -12,7 +12,7 @@ use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{Balancer, EndpointRows, Outcome, Weight};
 use crate::metrics::EbpfStatus;
 use crate::runtime::clock;
-use crate::snapshot::{Snapshot, Target};
+use crate::snapshot::{Plan, Snapshot, Target};
 
 const ANY_PORT: Option<SocketAddr> = Some(SocketAddr::new(
     std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -34,13 +34,11 @@ fn observed() -> Observed {
         cpus: 1,
         flows: 1,
     });
-    let targets = [Target {
-        address: ([10, 0, 0, 1], 80).into(),
-        weight: Weight::new(7),
-    }];
+    let targets = [Target::at(([10, 0, 0, 1], 80).into(), Weight::new(7))];
     let listen = [([0, 0, 0, 0], 8080).into()];
     let mut rows = EndpointRows::new(tables.clone());
-    let snapshot = Snapshot::quick(1, &listen, &targets, &mut rows).expect("rows enough");
+    let snapshot =
+        Snapshot::new(1, Plan::quick(&listen, &targets), &mut rows).expect("rows enough");
     let now = clock::now();
     let mut balancer = Balancer::new(tables.clone(), 0, 1);
     let lease = balancer
@@ -102,7 +100,7 @@ fn the_dump_says_what_is_configured_and_what_is_known() {
     let text = fetch_dump(admin.addresses.admin.expect("switched on")).expect("a dump");
     let dump: ConfigDump = serde_json::from_str(&text).expect("its own format");
     assert_eq!(dump.instance, "blue");
-    assert_eq!(dump.listeners[0].backend, "default");
+    assert_eq!(dump.listeners[0].backends, ["default/default"]);
     let endpoint = &dump.backends[0].endpoints[0];
     assert_eq!(endpoint.endpoint, "10.0.0.1:80");
     assert_eq!(endpoint.weight, 7);

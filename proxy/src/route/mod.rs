@@ -1,0 +1,130 @@
+//! Which backend a request is for. Rules are put in the Gateway API's order of precedence once, when a snapshot is made;
+//! a request goes by the first one that matches it.
+//!
+//! Precedence, most important first: host name (exact before wildcard, then the longer), path (exact, then regular
+//! expression, then prefix; the longer first), a method, more header matches, more query matches, the older route, its
+//! namespace and name, the earlier rule. Where the Gateway API leaves regular expressions open, this is our choice.
+
+mod host;
+mod order;
+mod path;
+mod pattern;
+mod query;
+mod request;
+mod split;
+#[cfg(test)]
+mod tests;
+
+pub use host::{Host, HostError};
+pub use order::{Created, Origin};
+pub use path::PathMatch;
+pub use pattern::{Pattern, PatternError};
+pub use request::Request;
+pub use split::Split;
+
+use std::sync::Arc;
+
+/// The rules of one listener, the one that takes precedence first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    rules: Vec<Rule>,
+}
+
+/// One way to match a request, and where those go that do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub host: Host,
+    pub matches: Match,
+    pub origin: Origin,
+    pub split: Arc<Split>,
+}
+
+/// Conditions that must all hold. The default holds for every request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Match {
+    pub path: PathMatch,
+    /// As it stands in requests.
+    pub method: Option<Box<str>>,
+    pub headers: Vec<FieldMatch>,
+    pub query: Vec<FieldMatch>,
+}
+
+/// A header field or query parameter that must be there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldMatch {
+    pub name: Box<str>,
+    pub value: Pattern,
+}
+
+impl Rules {
+    pub fn new(mut rules: Vec<Rule>) -> Self {
+        rules.sort_by(Rule::precedence);
+        Self { rules }
+    }
+
+    /// Every request goes to one backend, which is named by its place.
+    pub fn always(backend: usize) -> Self {
+        Self::new(vec![Rule {
+            host: Host::Any,
+            matches: Match::default(),
+            origin: Origin::default(),
+            split: Arc::new(Split::one(backend)),
+        }])
+    }
+
+    /// Where this request goes; `None` if no rule matches.
+    pub fn find(&self, request: Request<'_>) -> Option<&Split> {
+        self.rules
+            .iter()
+            .find(|rule| rule.is_for(request))
+            .map(|rule| &*rule.split)
+    }
+
+    /// In the order of precedence.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
+    /// Places of all backends these rules lead to, in ascending order.
+    pub fn backends(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = self.iter().flat_map(|rule| rule.split.backends()).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+}
+
+impl Rule {
+    fn is_for(&self, request: Request<'_>) -> bool {
+        self.host.is_for(request) && self.matches.holds(request)
+    }
+}
+
+impl Match {
+    fn holds(&self, request: Request<'_>) -> bool {
+        self.path.holds(request)
+            && self
+                .method
+                .as_ref()
+                .is_none_or(|method| request.method() == method.as_bytes())
+            && self.headers.iter().all(|header| header.is_in(request))
+            && self.query.iter().all(|query| query.is_in_query(request))
+    }
+}
+
+impl FieldMatch {
+    /// Whether any line of a header field has this value.
+    fn is_in(&self, request: Request<'_>) -> bool {
+        request
+            .header(self.name.as_bytes())
+            .any(|value| self.value.matches(value))
+    }
+
+    /// Whether the first query parameter of this name has this value.
+    fn is_in_query(&self, request: Request<'_>) -> bool {
+        request
+            .query()
+            .and_then(|text| query::value(text, &self.name))
+            .is_some_and(|value| self.value.matches(&value))
+    }
+}
