@@ -3,6 +3,7 @@
 
 pub mod balance;
 pub mod cli;
+pub mod config;
 pub mod conn;
 pub mod exchange;
 pub mod http;

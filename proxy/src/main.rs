@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use weir::cli::{self, Command, RunOptions};
+use weir::cli::{self, CheckOptions, Command, RunOptions};
 use weir::exchange::Settings;
 use weir::runtime::admin::{AdminSockets, AdminThread, Control, Readiness};
 use weir::runtime::server::{Server, ServerOptions};
@@ -18,7 +18,11 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let done = match cli::parse() {
-        Command::Run(options) => run(*options),
+        Command::Run(options) => match options.printed_config() {
+            Some(text) => text.map_err(Into::into).and_then(|text| print(&text)),
+            None => run(*options),
+        },
+        Command::Check(options) => return check(&options),
         Command::Backends(options) => options
             .render()
             .map_err(Into::into)
@@ -40,8 +44,9 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .init();
+    let plan = options.plan()?;
     let sockets = AdminSockets::bind(&options.admin_addresses())?;
-    let server = Server::prepare(server_options(options))?;
+    let server = Server::prepare(server_options(options, plan))?;
 
     let (stop, stopped) = mpsc::channel(1);
     stop_on_signal(SignalKind::terminate(), stop.clone())?;
@@ -59,7 +64,7 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
     Ok(server.run(readiness, stopped).await?)
 }
 
-fn server_options(options: RunOptions) -> ServerOptions {
+fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
     ServerOptions {
         settings: Settings {
             connect: options.timeouts.connect,
@@ -68,12 +73,31 @@ fn server_options(options: RunOptions) -> ServerOptions {
             idle: options.timeouts.idle,
             ..Settings::default()
         },
-        plan: Plan::quick(&options.listen, &options.to),
+        plan,
         interfaces: options.interfaces,
         workers: options.workers,
         ebpf: options.ebpf,
         instance: options.instance,
         drain: DRAIN,
+    }
+}
+
+fn check(options: &CheckOptions) -> ExitCode {
+    let report = match options.report() {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("weir: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    eprint!("{}", report.problems);
+    match report.summary.map(|summary| print(&summary)) {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            eprintln!("weir: {error}");
+            ExitCode::FAILURE
+        }
+        None => ExitCode::FAILURE,
     }
 }
 

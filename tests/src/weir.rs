@@ -22,6 +22,8 @@ pub struct Options {
     pub listen: Vec<SocketAddr>,
     /// `ip:port` or `ip:port@weight`.
     pub to: Vec<String>,
+    /// Resources to serve in place of `listen` and `to`; the first of `listen` must be an address they listen on.
+    pub config: Option<PathBuf>,
     pub interfaces: Vec<String>,
     pub workers: usize,
     pub ebpf: Ebpf,
@@ -44,6 +46,7 @@ impl Options {
         Self {
             listen: vec![listen],
             to: to.into_iter().map(|address| address.to_string()).collect(),
+            config: None,
             interfaces: Vec::new(),
             workers: 1,
             ebpf: Ebpf::Off,
@@ -62,11 +65,16 @@ impl Options {
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["run".to_owned()];
         let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
-        for listen in &self.listen {
-            add("--listen", listen.to_string());
-        }
-        for to in &self.to {
-            add("--to", to.clone());
+        match &self.config {
+            Some(path) => add("--config", path.display().to_string()),
+            None => {
+                for listen in &self.listen {
+                    add("--listen", listen.to_string());
+                }
+                for to in &self.to {
+                    add("--to", to.clone());
+                }
+            }
         }
         for interface in &self.interfaces {
             add("--interface", interface.clone());

@@ -2,7 +2,9 @@
 //! environment, and `--help` is the manual.
 
 mod backends;
+mod check;
 mod length;
+mod plan;
 mod run;
 mod table;
 mod target;
@@ -10,6 +12,8 @@ mod target;
 mod tests;
 
 pub use backends::{BackendsError, BackendsOptions};
+pub use check::{CheckOptions, Report};
+pub use plan::{ConfigError, Refusal};
 pub use run::{RunOptions, Timeouts};
 
 use std::ffi::OsString;
@@ -21,6 +25,7 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug)]
 pub enum Command {
     Run(Box<RunOptions>),
+    Check(CheckOptions),
     Backends(BackendsOptions),
 }
 
@@ -40,6 +45,7 @@ pub fn parse_from(arguments: impl IntoIterator<Item = OsString>) -> Result<Comma
                 Err(run.error(ErrorKind::ValueValidation, problem))
             }
         },
+        Verb::Check(options) => Ok(Command::Check(options)),
         Verb::Proxy(ProxyArguments {
             verb: ProxyVerb::Config(ConfigArguments { verb }),
         }) => match verb {
@@ -62,6 +68,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(Box<RunOptions>),
+    Check(CheckOptions),
     Proxy(ProxyArguments),
 }
 

@@ -3,16 +3,19 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::plan::{self, ConfigError};
 use super::{length, target};
+use crate::config::{QuickError, quick_documents};
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::dataplane::EbpfMode;
-use crate::snapshot::Target;
+use crate::snapshot::{Plan, Target};
 
 /// Serve: listen for HTTP, and balance over endpoints.
 #[derive(Clone, Debug, Args)]
@@ -20,14 +23,16 @@ use crate::snapshot::Target;
 Examples:
   weir run --listen 0.0.0.0:8080 --to 10.0.0.11:8080 --to 10.0.0.12:8080@3
   weir run --listen 127.0.0.1:8080 --to '[fd00::11]:80' --ebpf off --workers 1
-  WEIR_LISTEN=0.0.0.0:8080 WEIR_TO=10.0.0.11:8080,10.0.0.12:8080 weir run")]
+  WEIR_LISTEN=0.0.0.0:8080 WEIR_TO=10.0.0.11:8080,10.0.0.12:8080 weir run
+  weir run --listen 0.0.0.0:8080 --to 10.0.0.11:8080 --print-config > weir.yaml
+  weir run --config weir.yaml")]
 pub struct RunOptions {
     /// Address to listen on for clients; may be given several times
     #[arg(
         long,
         value_name = "ADDR",
         env = "WEIR_LISTEN",
-        required = true,
+        required_unless_present = "config",
         value_delimiter = ',',
         value_parser = parse_listen
     )]
@@ -41,11 +46,24 @@ pub struct RunOptions {
         long,
         value_name = "ADDR[@WEIGHT]",
         env = "WEIR_TO",
-        required = true,
+        required_unless_present = "config",
         value_delimiter = ',',
         value_parser = target::parse
     )]
     pub to: Vec<Target>,
+
+    /// Resources to serve instead of --listen and --to: a file, or a directory of .yaml, .yml and .json files
+    #[arg(
+        long,
+        value_name = "FILE|DIR",
+        env = "WEIR_CONFIG",
+        conflicts_with_all = ["listen", "to"]
+    )]
+    config: Option<PathBuf>,
+
+    /// Print the resources that --listen and --to stand for, and end
+    #[arg(long, env = "WEIR_PRINT_CONFIG", conflicts_with = "config")]
+    print_config: bool,
 
     /// Interface to measure endpoints on; may be given several times [default: those that lead to endpoints]
     #[arg(
@@ -186,6 +204,20 @@ pub struct Timeouts {
 }
 
 impl RunOptions {
+    /// What to serve.
+    pub fn plan(&self) -> Result<Plan, ConfigError> {
+        match &self.config {
+            Some(path) => plan::load(path, |warning| tracing::warn!("{warning}")),
+            None => Ok(Plan::quick(&self.listen, &self.to)),
+        }
+    }
+
+    /// The text `--print-config` asks for, if it was given.
+    pub fn printed_config(&self) -> Option<Result<String, QuickError>> {
+        self.print_config
+            .then(|| quick_documents(&self.listen, &self.to))
+    }
+
     pub fn admin_addresses(&self) -> AdminAddresses {
         AdminAddresses {
             admin: self.admin.admin.0,

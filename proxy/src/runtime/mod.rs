@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod clock;
+pub mod config_files;
 pub mod dataplane;
 pub mod ring;
 pub mod server;

@@ -7,13 +7,14 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 12] = [
+const MODULES: [(&str, &[&str]); 13] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
     ("timer", &["moment"]),
     ("route", &["http"]),
     ("snapshot", &["balance", "route"]),
+    ("config", &["balance", "route", "snapshot"]),
     ("metrics", &["moment", "balance", "snapshot"]),
     ("seam", &["moment"]),
     ("conn", &["moment", "http", "timer", "seam"]),
@@ -26,14 +27,14 @@ const MODULES: [(&str, &[&str]); 12] = [
     (
         "runtime",
         &[
-            "moment", "http", "balance", "timer", "route", "snapshot", "metrics", "seam",
+            "moment", "http", "balance", "timer", "route", "snapshot", "config", "metrics", "seam",
             "conn", "exchange",
         ],
     ),
     (
         "cli",
         &[
-            "moment", "balance", "snapshot", "metrics", "exchange", "runtime",
+            "moment", "balance", "snapshot", "config", "metrics", "exchange", "runtime",
         ],
     ),
 ];

@@ -135,6 +135,27 @@ fn a_refusal_names_the_value_the_flag_and_the_remedy() {
 }
 
 #[test]
+fn a_configuration_stands_in_for_listeners_and_endpoints() {
+    let options = run_options(&["--config", "/no/such/file"]);
+    let error = options.plan().expect_err("no file").to_string();
+    assert!(error.starts_with("--config /no/such/file: "), "{error}");
+    let both = refusal(&["run", "--config", "x.yaml", "--to", "10.0.0.1:80"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
+fn a_quick_start_prints_its_documents_on_demand_only() {
+    let quick = ["--listen", "0.0.0.0:80", "--to", "10.0.0.1:80"];
+    assert!(run_options(&quick).printed_config().is_none());
+    let options = run_options(&[&quick[..], &["--print-config"]].concat());
+    let text = options
+        .printed_config()
+        .expect("asked for")
+        .expect("a port");
+    assert!(text.contains("kind: Gateway"), "{text}");
+}
+
+#[test]
 fn every_flag_of_run_has_a_twin_in_the_environment() {
     let command = Cli::command();
     let run = command.find_subcommand("run").expect("a verb");

@@ -1,0 +1,60 @@
+//! From a configuration on disk to what is to be served.
+
+use std::fmt;
+use std::path::Path;
+
+use thiserror::Error;
+
+use crate::config::{self, Problem, Severity};
+use crate::runtime::config_files::{self, FilesError};
+use crate::snapshot::Plan;
+
+/// Why there is nothing to serve.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    #[error("--config {0}")]
+    Files(#[from] FilesError),
+    #[error("{0}")]
+    Refused(Refusal),
+}
+
+/// All that is wrong with a configuration.
+#[derive(Debug)]
+pub struct Refusal(pub Vec<Problem>);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "the configuration is refused")?;
+        for problem in &self.0 {
+            writeln!(out, "{problem}")?;
+        }
+        out.write_str(&count(&self.0))
+    }
+}
+
+/// Loads and checks what `--config` names; warnings are handed to `warn`.
+pub fn load(path: &Path, warn: impl Fn(&Problem)) -> Result<Plan, ConfigError> {
+    let checked = config::check(&config_files::load(path)?);
+    let Some(plan) = checked.plan else {
+        return Err(ConfigError::Refused(Refusal(checked.problems)));
+    };
+    checked.problems.iter().for_each(warn);
+    Ok(plan)
+}
+
+/// How many errors and warnings these are, in words.
+pub fn count(problems: &[Problem]) -> String {
+    let of = |severity| {
+        let those = problems.iter().filter(|one| one.severity == severity);
+        those.count()
+    };
+    let words = |number: usize, one: &str| match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    };
+    format!(
+        "{}, {}",
+        words(of(Severity::Error), "error"),
+        words(of(Severity::Warning), "warning")
+    )
+}

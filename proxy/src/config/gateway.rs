@@ -1,0 +1,139 @@
+//! Gateway: addresses and ports to listen on.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::document::{Metadata, checked_name};
+use super::reader::{Cursor, Object};
+use super::resources::{Gateway, GatewayListener, Resources};
+use crate::route::Host;
+
+pub fn read_gateway<'a>(
+    object: &mut Object<'a>,
+    metadata: Metadata<'a>,
+    resources: &mut Resources<'a>,
+) {
+    let Some(mut spec) = object.required("spec").and_then(|spec| spec.object()) else {
+        return;
+    };
+    spec.ignored(&["gatewayClassName"]);
+    spec.unsupported(&[
+        "infrastructure",
+        "backendTLS",
+        "tls",
+        "allowedListeners",
+        "defaultScope",
+    ]);
+    let addresses = spec.items("addresses");
+    let addresses = if addresses.is_empty() {
+        vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)]
+    } else {
+        addresses.iter().filter_map(read_address).collect()
+    };
+    let list = spec.required("listeners");
+    let items = list.as_ref().map(Cursor::list).unwrap_or_default();
+    if let Some(list) = list
+        && items.is_empty()
+    {
+        list.error("is empty; add a listener with name, port and protocol");
+    }
+    let mut listeners: Vec<GatewayListener<'a>> = Vec::new();
+    for item in &items {
+        let Some(listener) = read_listener(item) else {
+            continue;
+        };
+        if listeners.iter().any(|other| other.name == listener.name) {
+            item.error(format!(
+                "the name `{}` is that of an earlier listener; rename one",
+                listener.name
+            ));
+        } else {
+            listeners.push(listener);
+        }
+    }
+    spec.finish();
+    resources.gateways.push(Gateway {
+        id: metadata.id,
+        addresses,
+        is_whole: listeners.len() == items.len(),
+        listeners,
+    });
+}
+
+fn read_address(at: &Cursor<'_>) -> Option<IpAddr> {
+    let mut address = at.object()?;
+    if let Some(kind) = address.optional("type") {
+        kind.supported_choice(&[("IPAddress", ())], &["Hostname", "NamedAddress"])?;
+    }
+    let value = address.required("value")?;
+    address.finish();
+    let text = value.text()?;
+    let parsed = text.parse();
+    if parsed.is_err() {
+        value.error(format!(
+            "`{text}` is not an IP address; write one such as 0.0.0.0 or ::"
+        ));
+    }
+    parsed.ok()
+}
+
+fn read_listener<'a>(at: &Cursor<'a>) -> Option<GatewayListener<'a>> {
+    let mut listener = at.object()?;
+    let name = listener
+        .required("name")
+        .and_then(|name| checked_name(&name));
+    let at_port = listener.required("port");
+    let port = at_port.as_ref().and_then(Cursor::port);
+    let protocol = listener.required("protocol").and_then(|protocol| {
+        protocol.supported_choice(&[("HTTP", ())], &["HTTPS", "TLS", "TCP", "UDP"])
+    });
+    let host = match listener.optional("hostname") {
+        Some(host) => read_host(&host),
+        None => Some(Host::Any),
+    };
+    let is_open = match listener.optional("allowedRoutes") {
+        Some(allowed) => read_allowed(&allowed),
+        None => Some(false),
+    };
+    listener.unsupported(&["tls"]);
+    listener.finish();
+    protocol?;
+    Some(GatewayListener {
+        name: name?,
+        port: port?,
+        at_port: at_port?,
+        host: host?,
+        is_open: is_open?,
+    })
+}
+
+/// Whether routes of all namespaces may attach.
+fn read_allowed(at: &Cursor<'_>) -> Option<bool> {
+    let mut allowed = at.object()?;
+    allowed.unsupported(&["kinds"]);
+    let namespaces = allowed.optional("namespaces");
+    allowed.finish();
+    let Some(namespaces) = namespaces else {
+        return Some(false);
+    };
+    let mut namespaces = namespaces.object()?;
+    let from = namespaces.optional("from");
+    namespaces.unsupported(&["selector"]);
+    namespaces.finish();
+    match from {
+        Some(from) => {
+            from.supported_choice(&[("Same", false), ("All", true)], &["Selector", "None"])
+        }
+        None => Some(false),
+    }
+}
+
+pub fn read_host(at: &Cursor<'_>) -> Option<Host> {
+    let text = at.text()?;
+    match Host::parse(text) {
+        Ok(host) => Some(host),
+        Err(error) => {
+            at.error(format!("`{text}` {error}"));
+            None
+        }
+    }
+}

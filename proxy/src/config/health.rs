@@ -1,0 +1,85 @@
+//! `health` of a policy: when an endpoint leaves the pool.
+
+use std::time::Duration;
+
+use super::reader::{Cursor, Object};
+use crate::balance::{Eviction, HealthPolicy, Percent};
+
+pub fn read(at: &Cursor<'_>) -> Option<HealthPolicy> {
+    let mut object = at.object()?;
+    object.unsupported(&["unhealthyCondition"]);
+    let eviction = object.optional("eviction");
+    object.finish();
+    Some(HealthPolicy {
+        eviction: match eviction {
+            Some(eviction) => Some(read_eviction(&eviction)?),
+            None => None,
+        },
+    })
+}
+
+fn read_eviction(at: &Cursor<'_>) -> Option<Eviction> {
+    let mut object = at.object()?;
+    let duration = object.optional("duration");
+    let failures = object.optional("consecutiveFailures");
+    let restore = percent(&mut object, "restoreHealth");
+    let threshold = percent(&mut object, "healthThreshold");
+    object.unsupported(&["preferRetryAfter"]);
+    object.finish();
+    let duration = duration.map(|duration| read_duration(&duration));
+    let failures = failures.map(|failures| failures.whole(0..=i128::from(i32::MAX)));
+    Some(Eviction {
+        duration: all_or_nothing(duration)?,
+        restore_health: all_or_nothing(restore)?,
+        consecutive_failures: all_or_nothing(failures)?,
+        health_threshold: all_or_nothing(threshold)?,
+    })
+}
+
+/// Not there is fine, there and wrong is not.
+fn all_or_nothing<T>(value: Option<Option<T>>) -> Option<Option<T>> {
+    match value {
+        Some(None) => None,
+        Some(value) => Some(value),
+        None => Some(None),
+    }
+}
+
+fn percent(object: &mut Object<'_>, key: &'static str) -> Option<Option<Percent>> {
+    let value = object.optional(key)?;
+    Some(value.whole(0..=100).and_then(Percent::new))
+}
+
+/// A duration of the Gateway API (GEP-2257): up to four pairs of at most five digits and a unit, such as `1h30m` or
+/// `500ms`.
+pub fn read_duration(at: &Cursor<'_>) -> Option<Duration> {
+    let text = at.text()?;
+    let duration = parse_duration(text);
+    if duration.is_none() {
+        at.error(format!(
+            "`{text}` is not a duration; write one such as 500ms, 3s, 2m or 1h30m"
+        ));
+    }
+    duration
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    for _ in 0..4 {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if !(1..=5).contains(&digits) {
+            return None;
+        }
+        let number: u64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let units = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
+        let (unit, millis) = units.iter().find(|(unit, _)| rest.starts_with(unit))?;
+        rest = &rest[unit.len()..];
+        total += Duration::from_millis(number * millis);
+        if rest.is_empty() {
+            return Some(total);
+        }
+    }
+    None
+}

@@ -1,0 +1,273 @@
+//! HTTPRoute: which requests go to which backends.
+
+use super::document::{Metadata, checked_name};
+use super::gateway::read_host;
+use super::reader::{Cursor, Object};
+use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
+use crate::route::{FieldMatch, Match, PathMatch, Pattern};
+
+/// As the Gateway API limits them.
+const MAX_WEIGHT: i128 = 1_000_000;
+const METHODS: [(&str, &str); 9] = [
+    ("GET", "GET"),
+    ("HEAD", "HEAD"),
+    ("POST", "POST"),
+    ("PUT", "PUT"),
+    ("DELETE", "DELETE"),
+    ("CONNECT", "CONNECT"),
+    ("OPTIONS", "OPTIONS"),
+    ("TRACE", "TRACE"),
+    ("PATCH", "PATCH"),
+];
+
+pub fn read_http_route<'a>(
+    object: &mut Object<'a>,
+    metadata: Metadata<'a>,
+    resources: &mut Resources<'a>,
+) {
+    let Some(mut spec) = object.required("spec").and_then(|spec| spec.object()) else {
+        return;
+    };
+    let namespace = metadata.id.namespace.clone();
+    let parents = spec.required("parentRefs");
+    let parents = parents.map(|parents| parents.list()).unwrap_or_default();
+    let hosts = spec.items("hostnames");
+    let rules = spec.required("rules");
+    let rules = rules.map(|rules| rules.list()).unwrap_or_default();
+    spec.unsupported(&["useDefaultGateways"]);
+    spec.finish();
+    resources.routes.push(HttpRoute {
+        created: metadata.created,
+        parents: parents
+            .iter()
+            .filter_map(|parent| read_parent(parent, &namespace))
+            .collect(),
+        hosts: hosts.iter().filter_map(read_host).collect(),
+        rules: rules
+            .iter()
+            .filter_map(|rule| read_rule(rule, &namespace))
+            .collect(),
+        id: metadata.id,
+    });
+}
+
+fn read_parent<'a>(at: &Cursor<'a>, namespace: &str) -> Option<ParentRef<'a>> {
+    let mut parent = at.object()?;
+    if let Some(group) = parent.optional("group") {
+        group.choice(&[("gateway.networking.k8s.io", ())])?;
+    }
+    if let Some(kind) = parent.optional("kind") {
+        kind.supported_choice(&[("Gateway", ())], &["Service", "ListenerSet"])?;
+    }
+    let gateway = read_id(&mut parent, namespace);
+    let section = parent.optional("sectionName");
+    let port = parent.optional("port");
+    parent.finish();
+    let section = match section {
+        Some(section) => Some(checked_name(&section)?),
+        None => None,
+    };
+    let port = match port {
+        Some(port) => Some(port.port()?),
+        None => None,
+    };
+    Some(ParentRef {
+        cursor: at.clone(),
+        gateway: gateway?,
+        section,
+        port,
+    })
+}
+
+/// `name` and perhaps `namespace`.
+pub fn read_id(object: &mut Object<'_>, namespace: &str) -> Option<Id> {
+    let name = object.required("name").and_then(|name| checked_name(&name));
+    let namespace = match object.optional("namespace") {
+        Some(namespace) => checked_name(&namespace),
+        None => Some(namespace),
+    };
+    Some(Id::new(namespace?, name?))
+}
+
+fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
+    let mut rule = at.object()?;
+    rule.ignored(&["name"]);
+    rule.unsupported(&["filters", "timeouts", "retry", "sessionPersistence"]);
+    let matches = rule.items("matches");
+    let backends = rule.items("backendRefs");
+    rule.finish();
+    let matches = if matches.is_empty() {
+        vec![Match::default()]
+    } else {
+        matches.iter().filter_map(read_match).collect()
+    };
+    if backends.is_empty() {
+        at.warning("has no backendRefs: its requests are answered with 500");
+    }
+    let backends: Vec<BackendRef<'a>> = backends
+        .iter()
+        .filter_map(|backend| read_backend(backend, namespace))
+        .collect();
+    if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
+        at.warning("has only backendRefs of weight 0: its requests are answered with 500");
+    }
+    Some(RouteRule { matches, backends })
+}
+
+fn read_match(at: &Cursor<'_>) -> Option<Match> {
+    let mut object = at.object()?;
+    let path = object.optional("path");
+    let method = object.optional("method");
+    let headers = object.items("headers");
+    let query = object.items("queryParams");
+    object.finish();
+    let fields = |items: &[Cursor<'_>]| items.iter().map(read_field).collect::<Option<Vec<_>>>();
+    let path = match path {
+        Some(path) => read_path(&path),
+        None => Some(PathMatch::Any),
+    };
+    let method = match method {
+        Some(method) => method.choice(&METHODS).map(|method| Some(method.into())),
+        None => Some(None),
+    };
+    let (headers, query) = (fields(&headers), fields(&query));
+    Some(Match {
+        path: path?,
+        method: method?,
+        headers: headers?,
+        query: query?,
+    })
+}
+
+#[derive(Clone, Copy)]
+enum PathKind {
+    Exact,
+    Prefix,
+    Regex,
+}
+
+fn read_path(at: &Cursor<'_>) -> Option<PathMatch> {
+    let mut object = at.object()?;
+    let kind = match object.optional("type") {
+        Some(kind) => kind.choice(&[
+            ("Exact", PathKind::Exact),
+            ("PathPrefix", PathKind::Prefix),
+            ("RegularExpression", PathKind::Regex),
+        ]),
+        None => Some(PathKind::Prefix),
+    };
+    let value = object.optional("value");
+    object.finish();
+    let (kind, Some(value)) = (kind?, value) else {
+        return Some(PathMatch::Any);
+    };
+    let text = value.text()?;
+    if let PathKind::Regex = kind {
+        return read_regex(&value, text).map(PathMatch::Regex);
+    }
+    if !text.starts_with('/') || text.contains(['?', '#']) {
+        value.error(format!(
+            "`{text}` is not a path; write it with a leading slash and without query, as in /shop"
+        ));
+        return None;
+    }
+    Some(match kind {
+        PathKind::Exact => PathMatch::Exact(text.into()),
+        _ => PathMatch::prefix(text),
+    })
+}
+
+/// A header or query parameter.
+fn read_field(at: &Cursor<'_>) -> Option<FieldMatch> {
+    let mut object = at.object()?;
+    let is_regex = match object.optional("type") {
+        Some(kind) => kind.choice(&[("Exact", false), ("RegularExpression", true)]),
+        None => Some(false),
+    };
+    let name = object.required("name");
+    let value = object.required("value");
+    object.finish();
+    let name = name?;
+    let name_text = name.text()?;
+    if name_text.is_empty() {
+        name.error("is empty; write the name to look for");
+        return None;
+    }
+    let value = value?;
+    let text = value.text()?;
+    let value = if is_regex? {
+        read_regex(&value, text)?
+    } else {
+        Pattern::exact(text)
+    };
+    Some(FieldMatch {
+        name: name_text.into(),
+        value,
+    })
+}
+
+fn read_regex(at: &Cursor<'_>, text: &str) -> Option<Pattern> {
+    match Pattern::regex(text) {
+        Ok(pattern) => Some(pattern),
+        Err(error) => {
+            at.error(format!("`{text}` {error}"));
+            None
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum TargetKind {
+    Service,
+    Backend,
+}
+
+fn read_backend<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>> {
+    let mut object = at.object()?;
+    let group = match object.optional("group") {
+        Some(group) => group.choice(&[("", ""), ("agentgateway.dev", "agentgateway.dev")])?,
+        None => "",
+    };
+    let kind = match object.optional("kind") {
+        Some(kind) => kind.choice(&[
+            ("Service", TargetKind::Service),
+            ("AgentgatewayBackend", TargetKind::Backend),
+        ])?,
+        None => TargetKind::Service,
+    };
+    let id = read_id(&mut object, namespace);
+    let port = object.optional("port");
+    let weight = match object.optional("weight") {
+        Some(weight) => weight.whole(0..=MAX_WEIGHT),
+        None => Some(1),
+    };
+    object.unsupported(&["filters"]);
+    object.finish();
+    let id = id?;
+    let target = match (kind, group) {
+        (TargetKind::Service, "") => {
+            let Some(port) = port else {
+                at.error("has no `port`; add the port of the Service");
+                return None;
+            };
+            BackendTarget::Service {
+                id,
+                port: port.port()?,
+            }
+        }
+        (TargetKind::Backend, "agentgateway.dev") => BackendTarget::Backend(id),
+        (TargetKind::Service, _) => {
+            at.error("the group of a Service is empty; leave `group` out");
+            return None;
+        }
+        (TargetKind::Backend, _) => {
+            at.error("an AgentgatewayBackend needs `group: agentgateway.dev`; add it");
+            return None;
+        }
+    };
+    Some(BackendRef {
+        cursor: at.clone(),
+        target,
+        weight: weight?,
+    })
+}

@@ -1,0 +1,88 @@
+//! Resources - the Gateway API's, Kubernetes' own, agentgateway's and Weir's - read from text and checked into a
+//! [`Plan`]. Everything that is wrong is found in one go, each problem with its place and its remedy. Reading files and
+//! opening sockets is done elsewhere.
+//!
+//! ```text
+//! text ─► tree (values with positions) ─► resources, kind by kind ─► references resolved ─► Plan
+//! ```
+
+mod agentgateway;
+mod document;
+mod gateway;
+mod health;
+mod http_route;
+mod problem;
+mod quick;
+mod reader;
+mod resolve;
+mod resolve_backends;
+mod resources;
+mod service;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use problem::{Position, Problem, Severity};
+pub use quick::{QuickError, quick_documents};
+
+use problem::Problems;
+use resources::Resources;
+
+use crate::snapshot::Plan;
+
+/// One file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// As it is named in problems.
+    pub name: String,
+    pub text: String,
+}
+
+/// What came of checking.
+#[derive(Debug)]
+pub struct Checked {
+    /// `None` if any problem is an error.
+    pub plan: Option<Plan>,
+    /// Documents that were understood.
+    pub resources: usize,
+    /// By file and position.
+    pub problems: Vec<Problem>,
+}
+
+/// Checks all documents of all files together.
+pub fn check(sources: &[Source]) -> Checked {
+    let problems = Problems::default();
+    let files: Vec<(&str, Vec<tree::Node>)> = sources
+        .iter()
+        .map(|source| (source.name.as_str(), tree::parse(source, &problems)))
+        .collect();
+    let mut resources = Resources::default();
+    for (name, documents) in &files {
+        for document in documents {
+            document::read(document, name, &problems, &mut resources);
+        }
+    }
+    let plan = resolve::plan(&resources);
+    let resources = resources.count;
+    if plan.listeners.is_empty() && !problems.has_errors() {
+        problems.push(nothing_to_serve(sources));
+    }
+    let is_refused = problems.has_errors();
+    let problems = problems.into_sorted();
+    Checked {
+        plan: (!is_refused).then_some(plan),
+        resources,
+        problems,
+    }
+}
+
+fn nothing_to_serve(sources: &[Source]) -> Problem {
+    let file = sources.first().map(|source| source.name.clone());
+    Problem {
+        severity: Severity::Error,
+        file: file.unwrap_or_default(),
+        position: Position { line: 1, column: 1 },
+        key: String::new(),
+        message: "no Gateway anywhere: nothing would listen; add one".to_owned(),
+    }
+}

@@ -1,0 +1,69 @@
+//! What is wrong with a configuration, where, and what to do about it.
+
+use std::cell::RefCell;
+use std::fmt;
+
+/// Where in a file; lines and columns count from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub line: u64,
+    pub column: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The configuration is refused.
+    Error,
+    /// It is served, and perhaps not what was meant.
+    Warning,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub severity: Severity,
+    pub file: String,
+    pub position: Position,
+    /// The resource and the key in it, such as `Gateway default/web: spec.listeners[0].port`.
+    pub key: String,
+    /// What is wrong, and how to mend it.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Position { line, column } = self.position;
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        write!(out, "{}:{line}:{column}: {severity}: ", self.file)?;
+        if !self.key.is_empty() {
+            write!(out, "{}: ", self.key)?;
+        }
+        out.write_str(&self.message)
+    }
+}
+
+/// Collects problems while everything is looked at.
+#[derive(Debug, Default)]
+pub struct Problems(RefCell<Vec<Problem>>);
+
+impl Problems {
+    pub fn push(&self, problem: Problem) {
+        self.0.borrow_mut().push(problem);
+    }
+
+    pub fn has_errors(&self) -> bool {
+        let problems = self.0.borrow();
+        problems.iter().any(|one| one.severity == Severity::Error)
+    }
+
+    /// By file, in the order of positions.
+    pub fn into_sorted(self) -> Vec<Problem> {
+        let mut problems = self.0.into_inner();
+        problems.sort_by(|one, two| {
+            (&one.file, one.position, &one.key).cmp(&(&two.file, two.position, &two.key))
+        });
+        problems
+    }
+}

@@ -1,0 +1,198 @@
+//! Backends that routes refer to, with their endpoints and the policy that holds for them.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+
+use super::resolve::missing;
+use super::resources::{
+    BackendRef, BackendTarget, EndpointSlice, Id, PolicyTargetKind, Resources, Service,
+    ServicePort, StaticBackend,
+};
+use crate::balance::{BackendKind, HealthPolicy, Weight};
+use crate::snapshot::{BackendPlan, Target};
+
+pub struct Backends<'r> {
+    resources: &'r Resources<'r>,
+    services: HashMap<&'r Id, &'r Service<'r>>,
+    slices: HashMap<&'r Id, Vec<&'r EndpointSlice<'r>>>,
+    statics: HashMap<&'r Id, &'r StaticBackend<'r>>,
+    health: HashMap<(PolicyTargetKind, &'r Id), HealthPolicy>,
+    places: HashMap<BackendTarget, usize>,
+    plans: Vec<BackendPlan>,
+}
+
+impl<'r> Backends<'r> {
+    pub fn new(resources: &'r Resources<'r>) -> Self {
+        let mut slices: HashMap<&Id, Vec<&EndpointSlice<'_>>> = HashMap::new();
+        for slice in &resources.slices {
+            slices.entry(&slice.service).or_default().push(slice);
+        }
+        let services = resources.services.iter();
+        let statics = resources.backends.iter();
+        Self {
+            resources,
+            services: services.map(|service| (&service.id, service)).collect(),
+            slices,
+            statics: statics.map(|backend| (&backend.id, backend)).collect(),
+            health: health_by_target(resources),
+            places: HashMap::new(),
+            plans: Vec::new(),
+        }
+    }
+
+    /// The place of the backend referred to.
+    pub fn place(&mut self, reference: &BackendRef<'_>) -> Option<usize> {
+        if let Some(place) = self.places.get(&reference.target) {
+            return Some(*place);
+        }
+        let plan = match &reference.target {
+            BackendTarget::Service { id, port } => self.service(reference, id, *port),
+            BackendTarget::Backend(id) => self.static_backend(reference, id),
+        }?;
+        let place = self.plans.len();
+        self.plans.push(plan);
+        self.places.insert(reference.target.clone(), place);
+        Some(place)
+    }
+
+    pub fn into_plans(self) -> Vec<BackendPlan> {
+        self.plans
+    }
+
+    /// Reports what names a Service or backend that is not there, other than routes.
+    pub fn report_unknown(&self) {
+        for slice in &self.resources.slices {
+            if !self.services.contains_key(&slice.service) {
+                let known = self.services.keys().copied();
+                let message = missing("Service", &slice.service, known);
+                slice.cursor.error(message);
+            }
+        }
+        for target in self.resources.policies.iter().flat_map(|one| &one.targets) {
+            let is_known = match target.kind {
+                PolicyTargetKind::Service => self.services.contains_key(&target.id),
+                PolicyTargetKind::Backend => self.statics.contains_key(&target.id),
+            };
+            if is_known {
+                continue;
+            }
+            target.cursor.error(match target.kind {
+                PolicyTargetKind::Service => {
+                    missing("Service", &target.id, self.services.keys().copied())
+                }
+                PolicyTargetKind::Backend => missing(
+                    "AgentgatewayBackend",
+                    &target.id,
+                    self.statics.keys().copied(),
+                ),
+            });
+        }
+    }
+
+    fn service(&self, reference: &BackendRef<'_>, id: &Id, port: u16) -> Option<BackendPlan> {
+        let Some(service) = self.services.get(id) else {
+            let message = missing("Service", id, self.services.keys().copied());
+            reference.cursor.error(message);
+            return None;
+        };
+        let Some(found) = service.ports.iter().find(|one| one.port == port) else {
+            let ports: Vec<String> = service
+                .ports
+                .iter()
+                .map(|one| one.port.to_string())
+                .collect();
+            reference.cursor.error(format!(
+                "Service {id} has no port {port}; it has {}",
+                ports.join(", ")
+            ));
+            return None;
+        };
+        let targets = self.targets(service, found);
+        if targets.is_empty() {
+            service.cursor.warning(format!(
+                "has no ready endpoint for port {port}: its requests are answered with 503"
+            ));
+        }
+        Some(BackendPlan {
+            kind: BackendKind::Service,
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+            policy: self.health_of(PolicyTargetKind::Service, id),
+            targets,
+        })
+    }
+
+    /// The ready endpoints of all slices. One that stands in two slices, as it may for a while, is one.
+    fn targets(&self, service: &Service<'_>, port: &ServicePort<'_>) -> Vec<Target> {
+        let mut targets = Vec::new();
+        let mut seen = HashSet::new();
+        for slice in self.slices.get(&service.id).into_iter().flatten() {
+            let Some(port) = slice.ports.iter().find(|one| one.name == port.name) else {
+                continue;
+            };
+            for endpoint in &slice.endpoints {
+                if !endpoint.is_ready && !service.publishes_unready {
+                    continue;
+                }
+                for ip in &endpoint.addresses {
+                    let mut target = Target::at(SocketAddr::new(*ip, port.port), slice.weight);
+                    if let Some(key) = &endpoint.key {
+                        target.key = key.as_str().into();
+                    }
+                    if seen.insert((target.key.clone(), target.address)) {
+                        targets.push(target);
+                    }
+                }
+            }
+        }
+        targets
+    }
+
+    fn static_backend(&self, reference: &BackendRef<'_>, id: &Id) -> Option<BackendPlan> {
+        let Some(backend) = self.statics.get(id) else {
+            let message = missing("AgentgatewayBackend", id, self.statics.keys().copied());
+            reference.cursor.error(message);
+            return None;
+        };
+        let policy = match &backend.health {
+            // What stands on the backend itself is more specific.
+            Some((_, health)) => *health,
+            None => self.health_of(PolicyTargetKind::Backend, id),
+        };
+        Some(BackendPlan {
+            kind: BackendKind::Backend,
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+            policy,
+            targets: vec![Target::at(backend.address?, Weight::ONE)],
+        })
+    }
+
+    fn health_of(&self, kind: PolicyTargetKind, id: &Id) -> HealthPolicy {
+        self.health.get(&(kind, id)).copied().unwrap_or_default()
+    }
+}
+
+fn health_by_target<'r>(
+    resources: &'r Resources<'r>,
+) -> HashMap<(PolicyTargetKind, &'r Id), HealthPolicy> {
+    let mut places: HashMap<(PolicyTargetKind, &Id), String> = HashMap::new();
+    let mut found = HashMap::new();
+    for policy in &resources.policies {
+        let Some(health) = policy.health else {
+            continue;
+        };
+        for target in &policy.targets {
+            let key = (target.kind, &target.id);
+            if let Some(first) = places.get(&key) {
+                target.cursor.error(format!(
+                    "has its `health` from the policy at {first} already; leave one out"
+                ));
+                continue;
+            }
+            places.insert(key, target.cursor.place());
+            found.insert(key, health);
+        }
+    }
+    found
+}

@@ -1,0 +1,153 @@
+//! The resources of all files by kind, checked each by itself. References between them are still names.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use super::reader::Cursor;
+use crate::balance::{HealthPolicy, Weight};
+use crate::route::{Created, Host, Match};
+
+/// Name within a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Id {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}/{}", self.namespace, self.name)
+    }
+}
+
+#[derive(Default)]
+pub struct Resources<'a> {
+    pub gateways: Vec<Gateway<'a>>,
+    pub routes: Vec<HttpRoute<'a>>,
+    pub services: Vec<Service<'a>>,
+    pub slices: Vec<EndpointSlice<'a>>,
+    pub backends: Vec<StaticBackend<'a>>,
+    pub policies: Vec<Policy<'a>>,
+    /// Documents that were understood.
+    pub count: usize,
+    /// Where each name of a kind stands.
+    pub names: HashMap<(&'static str, Id), String>,
+}
+
+pub struct Gateway<'a> {
+    pub id: Id,
+    /// Where its listeners listen.
+    pub addresses: Vec<IpAddr>,
+    pub listeners: Vec<GatewayListener<'a>>,
+    /// No listener was left out because of a problem.
+    pub is_whole: bool,
+}
+
+pub struct GatewayListener<'a> {
+    pub name: &'a str,
+    pub port: u16,
+    pub at_port: Cursor<'a>,
+    pub host: Host,
+    /// Routes of other namespaces may attach.
+    pub is_open: bool,
+}
+
+pub struct HttpRoute<'a> {
+    pub id: Id,
+    pub created: Created,
+    pub parents: Vec<ParentRef<'a>>,
+    /// Empty: any.
+    pub hosts: Vec<Host>,
+    pub rules: Vec<RouteRule<'a>>,
+}
+
+pub struct ParentRef<'a> {
+    pub cursor: Cursor<'a>,
+    pub gateway: Id,
+    pub section: Option<&'a str>,
+    pub port: Option<u16>,
+}
+
+pub struct RouteRule<'a> {
+    /// A request needs to meet one of these.
+    pub matches: Vec<Match>,
+    pub backends: Vec<BackendRef<'a>>,
+}
+
+pub struct BackendRef<'a> {
+    pub cursor: Cursor<'a>,
+    pub target: BackendTarget,
+    pub weight: u32,
+}
+
+/// What can be balanced over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum BackendTarget {
+    Service { id: Id, port: u16 },
+    Backend(Id),
+}
+
+pub struct Service<'a> {
+    pub id: Id,
+    pub cursor: Cursor<'a>,
+    pub ports: Vec<ServicePort<'a>>,
+    pub publishes_unready: bool,
+}
+
+pub struct ServicePort<'a> {
+    /// Empty if it has none: there is only one then.
+    pub name: &'a str,
+    pub port: u16,
+}
+
+pub struct EndpointSlice<'a> {
+    pub cursor: Cursor<'a>,
+    pub service: Id,
+    pub weight: Weight,
+    pub ports: Vec<SlicePort<'a>>,
+    pub endpoints: Vec<SliceEndpoint>,
+}
+
+pub struct SlicePort<'a> {
+    pub name: &'a str,
+    pub port: u16,
+}
+
+pub struct SliceEndpoint {
+    pub addresses: Vec<IpAddr>,
+    pub is_ready: bool,
+    /// `//Pod/namespace/name`; `None`: named by its address.
+    pub key: Option<String>,
+}
+
+pub struct StaticBackend<'a> {
+    pub id: Id,
+    pub address: Option<SocketAddr>,
+    pub health: Option<(Cursor<'a>, HealthPolicy)>,
+}
+
+pub struct Policy<'a> {
+    pub targets: Vec<PolicyTarget<'a>>,
+    pub health: Option<HealthPolicy>,
+}
+
+pub struct PolicyTarget<'a> {
+    pub cursor: Cursor<'a>,
+    pub kind: PolicyTargetKind,
+    pub id: Id,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyTargetKind {
+    Service,
+    Backend,
+}

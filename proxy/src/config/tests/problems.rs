@@ -1,0 +1,378 @@
+//! What is wrong with a configuration, one mistake at a time and many at once.
+
+use super::*;
+
+#[test]
+fn seven_mistakes_in_one_file_are_listed_with_their_places() {
+    let text = r#"apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web}
+spec:
+  listeners:
+  - {name: http, port: 80800, protocol: HTTP}
+  - {name: one, port: 8081, protocol: HTTP}
+  - {name: two, port: 8081, protocol: HTTP}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop}
+spec:
+  parentRefs:
+  - name: web
+  hostname: [shop.example.com]
+  rules:
+  - matches:
+    - path: {type: RegularExpression, value: "/a(b"}
+    timeouts: {request: 3s}
+    backendRefs:
+    - {name: shpo, port: 80}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop}
+spec:
+  ports:
+  - {name: http, port: "80"}
+"#;
+    let expected = "\
+a.yaml:6:24: error: Gateway default/web: spec.listeners[0].port: 80800 is out of range; write a whole number from 1 to 65535
+a.yaml:8:23: error: Gateway default/web: spec.listeners[2].port: 0.0.0.0:8081 is listened on already at a.yaml:7:23; choose another port, or one listener and routes with hostnames
+a.yaml:16:3: error: HTTPRoute default/shop: spec.hostname: is not a known field; did you mean `hostnames`?
+a.yaml:19:46: error: HTTPRoute default/shop: spec.rules[0].matches[0].path.value: `/a(b` is not a regular expression: unclosed group
+a.yaml:20:5: error: HTTPRoute default/shop: spec.rules[0].timeouts: is not supported yet; leave it out
+a.yaml:22:7: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: there is no Service default/shpo; did you mean default/shop?
+a.yaml:29:24: error: Service default/shop: spec.ports[0].port: is the text `80`; write a whole number from 1 to 65535";
+    let checked = checked(text);
+    assert_eq!(lines(&checked.problems), expected);
+    assert_eq!(checked.plan, None);
+}
+
+/// What is changed in the shop, and the one line it leads to, from its position on.
+const MISTAKES: [(&str, &str, &str); 26] = [
+    (
+        "kind: Gateway",
+        "kind: Gatewey",
+        "2:7: error: Gatewey default/web: kind: `Gatewey` is not a known kind; did you mean `Gateway`?",
+    ),
+    (
+        "kind: HTTPRoute",
+        "kind: GRPCRoute",
+        "10:7: error: GRPCRoute default/shop: kind: GRPCRoute is not supported yet; leave the document out",
+    ),
+    (
+        "apiVersion: v1\n",
+        "apiVersion: v2\n",
+        "19:13: error: Service default/shop: apiVersion: `v2` is not a version of Service that is read; write `v1`",
+    ),
+    (
+        "{name: web}",
+        "{name: Web}",
+        "3:18: error: Gateway default/Web: metadata.name: `Web` is not a name; write 1 to 253 lower-case letters, digits, hyphens and dots",
+    ),
+    (
+        "port: 8080, ",
+        "",
+        "7:5: error: Gateway default/web: spec.listeners[0]: has no `port`; add it",
+    ),
+    (
+        "protocol: HTTP",
+        "protocol: HTTPS",
+        "7:40: error: Gateway default/web: spec.listeners[0].protocol: `HTTPS` is not supported yet; write HTTP",
+    ),
+    (
+        "protocol: HTTP",
+        "protocol: SPDY",
+        "7:40: error: Gateway default/web: spec.listeners[0].protocol: `SPDY` is not one of HTTP",
+    ),
+    (
+        "protocol: HTTP}",
+        "protocol: HTTP, tls: {mode: Terminate}}",
+        "7:46: error: Gateway default/web: spec.listeners[0].tls: is not supported yet; leave it out",
+    ),
+    (
+        "protocol: HTTP}",
+        "protocol: HTTP, hostname: 'a:80'}",
+        "7:56: error: Gateway default/web: spec.listeners[0].hostname: `a:80` has a port; leave it out, routes match the name only",
+    ),
+    (
+        "  gatewayClassName: weir",
+        "  addresses: [{value: here}]",
+        "5:23: error: Gateway default/web: spec.addresses[0].value: `here` is not an IP address; write one such as 0.0.0.0 or ::",
+    ),
+    (
+        "  - name: web",
+        "  - name: wbe",
+        "14:5: error: HTTPRoute default/shop: spec.parentRefs[0]: there is no Gateway default/wbe; did you mean default/web?",
+    ),
+    (
+        "  - name: web",
+        "  - {name: web, sectionName: https}",
+        "14:5: error: HTTPRoute default/shop: spec.parentRefs[0]: Gateway default/web has no such listener; it has http",
+    ),
+    (
+        "metadata: {name: web}",
+        "metadata: {name: web, namespace: infra}",
+        "14:5: error: HTTPRoute default/shop: spec.parentRefs[0]: there is no Gateway default/web; add it, or correct the name",
+    ),
+    (
+        "  rules:\n",
+        "  rules:\n  - filters: [{type: RequestRedirect}]\n",
+        "16:5: error: HTTPRoute default/shop: spec.rules[0].filters: is not supported yet; leave it out",
+    ),
+    (
+        "  - backendRefs:\n",
+        "  - matches: [{path: {value: shop}}]\n    backendRefs:\n",
+        "16:30: error: HTTPRoute default/shop: spec.rules[0].matches[0].path.value: `shop` is not a path; write it with a leading slash and without query, as in /shop",
+    ),
+    (
+        "  - backendRefs:\n",
+        "  - matches: [{method: get}]\n    backendRefs:\n",
+        "16:24: error: HTTPRoute default/shop: spec.rules[0].matches[0].method: `get` is not one of GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH",
+    ),
+    (
+        "{name: shop, port: 80}",
+        "{name: shop, port: 81}",
+        "17:7: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: Service default/shop has no port 81; it has 80",
+    ),
+    (
+        "{name: shop, port: 80}",
+        "{name: shop}",
+        "17:7: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: has no `port`; add the port of the Service",
+    ),
+    (
+        "{name: shop, port: 80}",
+        "{name: shop, port: 80, weight: 1000001}",
+        "17:38: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0].weight: 1000001 is out of range; write a whole number from 0 to 1000000",
+    ),
+    (
+        "service-name: shop}",
+        "service-name: store}",
+        "26:1: error: EndpointSlice default/shop-1: there is no Service default/store; add it, or correct the name",
+    ),
+    (
+        "  labels: {kubernetes.io/service-name: shop}\n",
+        "",
+        "26:1: error: EndpointSlice default/shop-1: has no label `kubernetes.io/service-name`; add it with the name of the Service",
+    ),
+    (
+        "addressType: IPv4",
+        "addressType: FQDN",
+        "31:14: error: EndpointSlice default/shop-1: addressType: `FQDN` is not supported yet; write IPv4 or IPv6",
+    ),
+    (
+        "10.0.0.2",
+        "fd00::2",
+        "37:15: error: EndpointSlice default/shop-1: endpoints[1].addresses[0]: `fd00::2` is not an IPv4 address, which `addressType` says it is",
+    ),
+    (
+        "  name: shop-1\n",
+        "  name: shop-1\n  annotations: {weir.dev/weight: \"x\"}\n",
+        "30:34: error: EndpointSlice default/shop-1: metadata.annotations.weir.dev/weight: `x` is not a weight; write a whole number from 0 to 65535 in quotes",
+    ),
+    (
+        "endpoints:\n",
+        "endpoints:\n- {addresses: [10.0.0.3], conditions: {ready: \"no\"}}\n",
+        "35:47: error: EndpointSlice default/shop-1: endpoints[0].conditions.ready: is the text `no`; write true or false",
+    ),
+    (
+        "  gatewayClassName: weir",
+        "  listeners: []\n  gatewayClassName: weir",
+        "7:3: error: Gateway default/web: spec.listeners: stands here a second time; leave one out",
+    ),
+];
+
+#[test]
+fn every_mistake_is_told_with_place_key_and_remedy() {
+    let mut wrong = String::new();
+    for (from, to, expected) in MISTAKES {
+        let problems = lines(&checked(&changed(SHOP, from, to)).problems);
+        let expected = format!("a.yaml:{expected}");
+        if !problems.lines().any(|line| line == expected) {
+            wrong += &format!("{to}\nexpected {expected}\n{problems}\n\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn mistakes_in_policies_and_backends_are_told() {
+    let backend = "
+---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayBackend
+metadata: {name: api}
+spec:
+  static: {host: 10.0.0.9, port: 80}
+---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: careful}
+spec:
+  targetRefs:
+  - {group: agentgateway.dev, kind: AgentgatewayBackend, name: api}
+  backend:
+    health:
+      eviction: {duration: 3s, consecutiveFailures: 3}
+";
+    let text = SHOP.to_owned() + backend;
+    assert_eq!(lines(&checked(&text).problems), "");
+    for (from, to, expected) in [
+        (
+            "static: {host: 10.0.0.9, port: 80}",
+            "policies: {}",
+            "spec: has no `static` part; add it with `host` and `port`",
+        ),
+        (
+            "static: {host: 10.0.0.9, port: 80}",
+            "ai: {provider: x}",
+            "spec.ai: is not supported yet; leave it out",
+        ),
+        (
+            "host: 10.0.0.9",
+            "host: example.com",
+            "spec.static.host: `example.com` is not an IP address, and host names are not supported yet; write the address",
+        ),
+        (
+            "name: api}\n  backend",
+            "name: app}\n  backend",
+            "spec.targetRefs[0]: there is no AgentgatewayBackend default/app; did you mean default/api?",
+        ),
+        (
+            "{group: agentgateway.dev, kind",
+            "{kind",
+            "spec.targetRefs[0]: an AgentgatewayBackend needs `group: agentgateway.dev`; add it",
+        ),
+        (
+            "name: api}\n  backend",
+            "name: api, sectionName: a}\n  backend",
+            "spec.targetRefs[0].sectionName: is not supported yet; leave it out",
+        ),
+        (
+            "consecutiveFailures: 3",
+            "consecutiveFailures: -1",
+            "spec.backend.health.eviction.consecutiveFailures: -1 is out of range; write a whole number from 0 to 2147483647",
+        ),
+        (
+            "consecutiveFailures: 3",
+            "healthThreshold: 101",
+            "spec.backend.health.eviction.healthThreshold: 101 is out of range; write a whole number from 0 to 100",
+        ),
+        (
+            "duration: 3s",
+            "duration: 3 s",
+            "spec.backend.health.eviction.duration: `3 s` is not a duration; write one such as 500ms, 3s, 2m or 1h30m",
+        ),
+        (
+            "    health:",
+            "    sessionAffinity: {source: x}\n    health:",
+            "spec.backend.sessionAffinity: is not supported yet; leave it out",
+        ),
+        (
+            "    health:",
+            "    healthy:",
+            "spec.backend.healthy: is not a known field; did you mean `health`?",
+        ),
+    ] {
+        let problems = lines(&checked(&changed(&text, from, to)).problems);
+        assert!(problems.contains(expected), "{to}\n{problems}");
+    }
+    let second = backend
+        .split("---")
+        .last()
+        .expect("a policy")
+        .replace("careful", "bold");
+    let problems = lines(&checked(&format!("{text}---{second}")).problems);
+    assert!(
+        problems.contains("has its `health` from the policy at a.yaml:"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn one_name_twice_is_an_error_also_over_files() {
+    let source = |name: &str| Source {
+        name: name.to_owned(),
+        text: SHOP.to_owned(),
+    };
+    let problems = check(&[source("a.yaml"), source("b.yaml")]).problems;
+    let files: Vec<&str> = problems.iter().map(|one| one.file.as_str()).collect();
+    assert_eq!(files, ["b.yaml"; 4], "{}", lines(&problems));
+    let first = "b.yaml:1:1: error: Gateway default/web: has the name of the Gateway at a.yaml:1:1; rename or remove one";
+    assert_eq!(problems[0].to_string(), first);
+}
+
+#[test]
+fn a_file_that_is_no_yaml_does_not_hide_what_is_wrong_in_others() {
+    let source = |name: &str, text: &str| Source {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    };
+    let mistaken = changed(SHOP, "protocol: HTTP", "protocol: TCP");
+    let problems = check(&[
+        source("a.yaml", "a: [1\nb: 2\n"),
+        source("b.yaml", &mistaken),
+    ])
+    .problems;
+    let text = lines(&problems);
+    assert!(
+        text.starts_with("a.yaml:2:2: error: cannot be read as YAML or JSON: "),
+        "{text}"
+    );
+    assert!(text.contains("b.yaml:7:40: error: "), "{text}");
+}
+
+#[test]
+fn documents_of_any_shape_are_refused_without_harm() {
+    for text in [
+        "",
+        "3",
+        "[]",
+        "{}",
+        "a",
+        "---\n---\n",
+        "kind: 3\napiVersion: []",
+        "? [a]\n: b",
+        "a: &a [*a]",
+        "\0",
+    ] {
+        let checked = checked(text);
+        assert_eq!(checked.plan, None, "{text:?}");
+        assert!(!checked.problems.is_empty(), "{text:?}");
+    }
+}
+
+#[test]
+fn what_serves_nothing_is_a_warning() {
+    for (from, to, expected) in [
+        (
+            "endpoints:\n- addresses: [10.0.0.1]\n  targetRef: {kind: Pod, name: shop-a}\n- addresses: [10.0.0.2]\n",
+            "endpoints: []\n",
+            "a.yaml:19:1: warning: Service default/shop: has no ready endpoint for port 80: its requests are answered with 503",
+        ),
+        (
+            "port: 80}\n---",
+            "port: 80, weight: 0}\n---",
+            "a.yaml:16:5: warning: HTTPRoute default/shop: spec.rules[0]: has only backendRefs of weight 0: its requests are answered with 500",
+        ),
+        (
+            "backendRefs:\n    - {name: shop, port: 80}",
+            "name: empty",
+            "a.yaml:16:5: warning: HTTPRoute default/shop: spec.rules[0]: has no backendRefs: its requests are answered with 500",
+        ),
+        (
+            "protocol: HTTP}",
+            "protocol: HTTP}\n  - {name: more, port: 81, protocol: HTTP}",
+            "",
+        ),
+        ("  - name: web", "  - {name: web, sectionName: http}", ""),
+    ] {
+        let text = match from {
+            // The Service stands in the file too, with the same words.
+            "port: 80}\n---" => SHOP.replacen(from, to, 1),
+            _ => changed(SHOP, from, to),
+        };
+        let checked = checked(&text);
+        assert_eq!(lines(&checked.problems), expected);
+        assert!(checked.plan.is_some(), "{to}");
+    }
+}

@@ -1,0 +1,219 @@
+//! What a right configuration comes to.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::*;
+use crate::balance::{BackendKind, Eviction, HealthPolicy, Percent, Weight};
+use crate::route::Host;
+use crate::snapshot::Target;
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("a literal address")
+}
+
+fn keys(plan: &Plan) -> Vec<&str> {
+    plan.targets().map(|target| &*target.key).collect()
+}
+
+#[test]
+fn a_service_is_its_ready_endpoints_named_by_their_pods() {
+    let plan = plan(SHOP);
+    assert_eq!(plan.listeners[0].address, address("0.0.0.0:8080"));
+    assert_eq!(plan.listeners[0].rules.backends(), [0]);
+    let backend = &plan.backends[0];
+    assert_eq!(backend.kind, BackendKind::Service);
+    assert_eq!((&*backend.namespace, &*backend.name), ("default", "shop"));
+    assert_eq!(backend.policy, HealthPolicy::default());
+    assert_eq!(keys(&plan), ["//Pod/default/shop-a", "10.0.0.2:8000"]);
+    assert_eq!(backend.targets[0].address, address("10.0.0.1:8000"));
+}
+
+#[test]
+fn unready_endpoints_are_left_out_unless_the_service_publishes_them() {
+    let unready = changed(
+        SHOP,
+        "- addresses: [10.0.0.2]\n",
+        "- {addresses: [10.0.0.2], conditions: {ready: false, serving: true, terminating: true}}\n",
+    );
+    assert_eq!(keys(&plan(&unready)), ["//Pod/default/shop-a"]);
+    let published = changed(
+        &unready,
+        "  - {name: http, port: 80}",
+        "  - {name: http, port: 80}\n  publishNotReadyAddresses: true",
+    );
+    assert_eq!(keys(&plan(&published)).len(), 2);
+}
+
+#[test]
+fn slices_add_up_by_the_name_of_the_port_and_carry_weights() {
+    let more = r#"---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: shop-2
+  labels: {kubernetes.io/service-name: shop, other: label}
+  annotations: {weir.dev/weight: "3", other: note}
+  uid: whatever
+addressType: IPv6
+ports:
+- {name: metrics, port: 9000}
+- {name: http, port: 8001, protocol: TCP, appProtocol: http}
+endpoints:
+- {addresses: ["fd00::1"], zone: a, nodeName: b}
+- {addresses: ["fd00::1"]}
+"#;
+    let plan = plan(&(SHOP.to_owned() + more));
+    let targets = &plan.backends[0].targets;
+    assert_eq!(targets.len(), 3, "one that stands there twice is one");
+    assert_eq!(
+        targets[2],
+        Target::at(address("[fd00::1]:8001"), Weight::new(3))
+    );
+}
+
+#[test]
+fn a_route_is_for_the_hosts_it_shares_with_the_listener() {
+    let listener = changed(
+        SHOP,
+        "protocol: HTTP}",
+        "protocol: HTTP, hostname: '*.example.com'}",
+    );
+    let host = |text: &str| Host::parse(text).expect("a host name");
+    let hosts = |text: &str| -> Vec<Host> {
+        let plan = plan(text);
+        plan.listeners[0]
+            .rules
+            .iter()
+            .map(|rule| rule.host.clone())
+            .collect()
+    };
+    assert_eq!(hosts(&listener), [host("*.example.com")]);
+    let route = changed(
+        &listener,
+        "  parentRefs:",
+        "  hostnames: [a.example.com, b.example.org]\n  parentRefs:",
+    );
+    assert_eq!(hosts(&route), [host("a.example.com")]);
+    let none = changed(&route, "a.example.com", "a.example.net");
+    let problems = lines(&checked(&none).problems);
+    assert!(problems.contains("no hostname of the route"), "{problems}");
+}
+
+#[test]
+fn a_gateway_takes_routes_of_other_namespaces_only_if_it_says_so() {
+    let apart = SHOP.replace(
+        "metadata: {name: web}",
+        "metadata: {name: web, namespace: infra}",
+    );
+    let apart = changed(&apart, "  - name: web", "  - {name: web, namespace: infra}");
+    let problems = lines(&checked(&apart).problems);
+    assert!(
+        problems.contains("takes no routes of namespace default"),
+        "{problems}"
+    );
+    let open = changed(
+        &apart,
+        "protocol: HTTP}",
+        "protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}",
+    );
+    assert_eq!(plan(&open).listeners[0].rules.backends(), [0]);
+}
+
+#[test]
+fn routes_split_by_weight_over_kinds_of_backends() {
+    let text = changed(
+        SHOP,
+        "    - {name: shop, port: 80}\n",
+        "    - {name: shop, port: 80, weight: 9}
+    - {group: agentgateway.dev, kind: AgentgatewayBackend, name: api, weight: 1}\n",
+    ) + "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayBackend
+metadata: {name: api}
+spec:
+  static: {host: 10.0.0.9, port: 80}
+  policies: {health: {eviction: {duration: 1m30s, restoreHealth: 50}}}
+---
+apiVersion: weir.dev/v1alpha1
+kind: WeirPolicy
+metadata: {name: never}
+spec:
+  targetRefs: [{kind: Service, name: shop}]
+  backend: {health: {}}
+";
+    let plan = plan(&text);
+    assert_eq!(plan.backends[0].policy, HealthPolicy { eviction: None });
+    let api = &plan.backends[1];
+    assert_eq!(api.kind, BackendKind::Backend);
+    assert_eq!(
+        api.targets,
+        [Target::at(address("10.0.0.9:80"), Weight::ONE)]
+    );
+    let eviction = Eviction {
+        duration: Some(Duration::from_secs(90)),
+        restore_health: Percent::new(50),
+        ..Eviction::default()
+    };
+    assert_eq!(api.policy.eviction, Some(eviction));
+    let rule = plan.listeners[0].rules.iter().next().expect("a rule");
+    assert_eq!(rule.split.draw(|_| 8), Some(0));
+    assert_eq!(rule.split.draw(|_| 9), Some(1));
+}
+
+#[test]
+fn json_says_the_same_as_yaml() {
+    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(SHOP).expect("YAML");
+    let sources: Vec<Source> = documents
+        .iter()
+        .enumerate()
+        .map(|(number, document)| Source {
+            name: format!("{number}.json"),
+            text: serde_json::to_string_pretty(document).expect("JSON"),
+        })
+        .collect();
+    assert_eq!(check(&sources).plan, Some(plan(SHOP)));
+}
+
+#[test]
+fn the_documents_of_a_quick_start_serve_the_same() {
+    let target = |text: &str, weight| Target::at(address(text), Weight::new(weight));
+    let listen = ["0.0.0.0:80", "0.0.0.0:81", "[::1]:80"].map(address);
+    let targets = [
+        target("10.0.0.2:80", 1),
+        target("10.0.0.1:80", 1),
+        target("10.0.0.1:81", 1),
+        target("10.0.0.3:80", 3),
+        target("[fd00::1]:80", 0),
+    ];
+    let text = quick_documents(&listen, &targets).expect("documents");
+    let written = plan(&text);
+    let quick = Plan::quick(&listen, &targets);
+    assert_eq!(written.backends, quick.backends);
+    let served = |plan: &Plan| -> Vec<(SocketAddr, Vec<usize>)> {
+        let listeners = plan.listeners.iter();
+        listeners
+            .map(|listener| (listener.address, listener.rules.backends()))
+            .collect()
+    };
+    assert_eq!(served(&written), served(&quick));
+    for listener in &written.listeners {
+        let rules: Vec<_> = listener.rules.iter().collect();
+        assert_eq!(rules.len(), 1);
+        assert_eq!(rules[0].host, Host::Any);
+        assert_eq!(rules[0].matches, crate::route::Match::default());
+    }
+    let any = quick_documents(&["127.0.0.1:0"].map(address), &targets);
+    assert_eq!(any, Err(QuickError::AnyPort(address("127.0.0.1:0"))));
+}
+
+#[test]
+fn ten_thousand_endpoints_are_read_with_positions() {
+    use std::fmt::Write;
+    let mut text = SHOP.to_owned();
+    for number in 1..10_000 {
+        let (high, low) = (number / 250, number % 250 + 1);
+        writeln!(text, "- addresses: [10.1.{high}.{low}]").expect("memory");
+    }
+    assert_eq!(plan(&text).targets().count(), 10_001);
+}

@@ -1,0 +1,60 @@
+//! Reads the files of a configuration: one file, or all of a directory that end in `.yaml`, `.yml` or `.json`.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::config::Source;
+
+#[derive(Debug, Error)]
+pub enum FilesError {
+    #[error("{}: {source}", .path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{}: no file in it ends in .yaml, .yml or .json", .0.display())]
+    Empty(PathBuf),
+}
+
+/// The texts, in the order of their names. Directories in a directory and hidden files are left alone: that is how
+/// Kubernetes mounts what it is about to exchange.
+pub fn load(path: &Path) -> Result<Vec<Source>, FilesError> {
+    let unreadable = |source| FilesError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
+        return Ok(vec![read(path)?]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if is_ours(&file) {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(FilesError::Empty(path.to_owned()));
+    }
+    files.sort();
+    files.iter().map(|file| read(file)).collect()
+}
+
+fn is_ours(file: &Path) -> bool {
+    let extension = file.extension().and_then(OsStr::to_str);
+    let name = file.file_name().map(OsStr::as_encoded_bytes);
+    matches!(extension, Some("yaml" | "yml" | "json"))
+        && !name.is_some_and(|name| name.starts_with(b"."))
+        && file.is_file()
+}
+
+fn read(path: &Path) -> Result<Source, FilesError> {
+    let text = std::fs::read_to_string(path).map_err(|source| FilesError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(Source {
+        name: path.display().to_string(),
+        text,
+    })
+}
