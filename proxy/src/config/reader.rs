@@ -1,6 +1,7 @@
 //! Reads values of the types that are wanted, and reports what is something else, missing, or unknown. A value that was
 //! reported is left out, and reading goes on.
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use super::problem::{Position, Problem, Problems, Severity};
@@ -72,8 +73,9 @@ impl<'a> Cursor<'a> {
             self.wrong_type("keys and values");
             return None;
         };
-        for (place, entry) in entries.iter().enumerate() {
-            if entries[..place].iter().any(|other| other.key == entry.key) {
+        let mut seen = HashSet::new();
+        for entry in entries {
+            if !seen.insert(entry.key.as_str()) {
                 self.report(
                     Severity::Error,
                     entry.position,

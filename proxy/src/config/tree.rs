@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
+use serde_saphyr::{DuplicateKeyPolicy, Location, NonFiniteFloatPolicy, Spanned};
 
 use super::Source;
 use super::problem::{Position, Problem, Problems, Severity};
@@ -65,6 +65,16 @@ pub fn parse(source: &Source, problems: &Problems) -> Vec<Node> {
         // Repeated keys are reported with everything else instead of ending the reading.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         with_snippet: false,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        // Room for some 100,000 endpoints in a file, and none for what aliases multiply.
+        budget: serde_saphyr::budget! {
+            max_documents: 100_000,
+            max_nodes: 4_000_000,
+            max_events: 16_000_000,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 100_000,
+        },
     };
     match serde_saphyr::from_multiple_with_options(&source.text, options) {
         Ok(documents) => documents,

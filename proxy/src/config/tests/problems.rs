@@ -342,6 +342,52 @@ fn documents_of_any_shape_are_refused_without_harm() {
 }
 
 #[test]
+fn what_would_cost_too_much_to_read_is_refused() {
+    let nested = "[".repeat(100_000);
+    let mut multiplied = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for (name, of) in ('b'..='j').zip('a'..) {
+        multiplied += &format!(
+            "{name}: &{name} [{}]\n",
+            vec![format!("*{of}"); 9].join(", ")
+        );
+    }
+    for text in [nested, multiplied] {
+        let problems = lines(&checked(&text).problems);
+        assert!(
+            problems.contains("cannot be read as YAML or JSON"),
+            "{problems}"
+        );
+    }
+}
+
+#[test]
+fn numbers_of_any_kind_are_told_like_any_other_mistake() {
+    for (value, said) in [
+        (".nan", "NaN"),
+        ("99999999999999999999", "100000000000000000000"),
+        ("8e1", "80"),
+    ] {
+        let text = changed(SHOP, "port: 8000", &format!("port: {value}"));
+        let problems = lines(&checked(&text).problems);
+        let expected = format!(
+            "a.yaml:33:22: error: EndpointSlice default/shop-1: ports[0].port: is the number {said}; write"
+        );
+        assert!(problems.contains(&expected), "{problems}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_does_harm(text in "\\PC*", cut in 0..SHOP.len(), at in 0..SHOP.len()) {
+        let spliced = format!("{}{text}{}", &SHOP[..cut], &SHOP[at..]);
+        for text in [text, spliced] {
+            let checked = checked(&text);
+            proptest::prop_assert!(checked.plan.is_some() || !checked.problems.is_empty());
+        }
+    }
+}
+
+#[test]
 fn what_serves_nothing_is_a_warning() {
     for (from, to, expected) in [
         (

@@ -208,12 +208,22 @@ fn the_documents_of_a_quick_start_serve_the_same() {
 }
 
 #[test]
-fn ten_thousand_endpoints_are_read_with_positions() {
+fn a_file_has_room_for_many_services_and_endpoints() {
     use std::fmt::Write;
     let mut text = SHOP.to_owned();
-    for number in 1..10_000 {
+    for number in 0..3_000 {
         let (high, low) = (number / 250, number % 250 + 1);
-        writeln!(text, "- addresses: [10.1.{high}.{low}]").expect("memory");
+        writeln!(
+            text,
+            "- {{addresses: [10.1.{high}.{low}], conditions: {{ready: true}}, targetRef: {{kind: Pod, name: p-{number}}}}}"
+        )
+        .expect("memory");
     }
-    assert_eq!(plan(&text).targets().count(), 10_001);
+    for number in 0..1_100 {
+        let service = format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: s-{number}}}\nspec: {{ports: [{{port: 80}}]}}\n"
+        );
+        text.push_str(&service);
+    }
+    assert_eq!(plan(&text).targets().count(), 3_002);
 }
