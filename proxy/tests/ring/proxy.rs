@@ -11,7 +11,7 @@ use weir::balance::{Balancer, EndpointRows, Figures, Weight};
 use weir::exchange::{Proxy, Settings};
 use weir::metrics::WorkerCounters;
 use weir::moment::Moment;
-use weir::snapshot::{Snapshot, Target};
+use weir::snapshot::{Plan, Snapshot, Target};
 
 use crate::running::Running;
 use crate::{PATIENCE, client, has_ring, nowhere, read_pattern, write_pattern};
@@ -32,12 +32,9 @@ impl Serving {
             flows: 1,
         });
         let mut rows = EndpointRows::new(tables.clone());
-        let target = Target {
-            address: endpoint,
-            weight: Weight::ONE,
-        };
-        // Any address: the snapshot only says who serves the worker's first listener.
-        let snapshot = Snapshot::quick(1, &[endpoint], &[target], &mut rows).expect("a row");
+        // Any address: the plan only says who serves the worker's first listener.
+        let plan = Plan::quick(&[endpoint], &[Target::at(endpoint, Weight::ONE)]);
+        let snapshot = Snapshot::new(1, plan, &mut rows).expect("a row");
         let snapshot = Arc::new(snapshot);
         let counters = Arc::new(WorkerCounters::default());
         let core = Proxy::new(
