@@ -193,12 +193,19 @@ impl Proxy {
 
     /// The exchange is over; the connection waits for the next one or ends.
     pub(super) fn after_exchange_upstream(&mut self, conn: ConnId, keeps: bool, now: Moment) {
-        let Some(upstream) = self.upstream(conn) else {
+        let Some(entry) = self.conns.get_mut(conn) else {
+            return;
+        };
+        let owes_bytes = entry.queued > 0;
+        let Some(upstream) = entry.as_upstream() else {
             return;
         };
         upstream.state = UpstreamState::Idle;
         let endpoint = upstream.endpoint;
-        if keeps && self.pool.put(endpoint, conn) {
+        if owes_bytes {
+            // The endpoint has answered without reading all, and may never read the rest.
+            self.abort(conn, now);
+        } else if keeps && self.pool.put(endpoint, conn) {
             self.resume(conn);
             self.set_deadline(conn, now + self.settings.upstream_idle);
         } else {

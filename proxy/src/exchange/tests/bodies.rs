@@ -208,6 +208,42 @@ fn a_response_that_comes_before_the_request_has_ended_is_passed_on() {
 }
 
 #[test]
+fn what_an_endpoint_has_answered_without_reading_is_not_kept_for_it() {
+    let mut world = World::new();
+    let client = world.client();
+    let request = with_body("POST", "0123456789");
+    world.send(client, &request[..request.len() - 8]);
+    let endpoint = world.endpoint();
+    world.stall(endpoint);
+    world.send(client, &request[request.len() - 8..request.len() - 4]);
+    world.send(endpoint, ok("enough"));
+    assert_eq!(world.read(client), ok("enough"));
+    assert_eq!(
+        world.ending(endpoint),
+        Ending::Abort,
+        "it would never read it"
+    );
+    assert_eq!(world.outcomes(), [1, 0, 0]);
+}
+
+#[test]
+fn an_endpoint_that_has_not_read_all_gets_the_next_request_on_another_connection() {
+    let mut world = World::new();
+    let client = world.client();
+    let request = with_body("POST", "0123456789");
+    world.send(client, &request[..request.len() - 4]);
+    let endpoint = world.endpoint();
+    world.stall(endpoint);
+    world.send(client, &request[request.len() - 4..]);
+    world.send(endpoint, ok("enough"));
+    assert_eq!(world.read(client), ok("enough"));
+    assert!(world.is_open(client), "all of its request has come");
+    world.send(client, get("/"));
+    assert_ne!(world.endpoint(), endpoint);
+    assert_eq!(world.ending(endpoint), Ending::Abort);
+}
+
+#[test]
 fn the_request_goes_on_while_its_response_comes() {
     let mut world = World::new();
     let client = world.client();
