@@ -19,6 +19,11 @@ impl Deadline {
     pub fn clear(&mut self) {
         self.due = None;
     }
+
+    /// Whether the queue's entry of this moment is still looked at for this deadline.
+    pub fn is_queued_at(&self, moment: Moment) -> bool {
+        self.queued == Some(moment)
+    }
 }
 
 /// Orders deadlines; `K` names their owners.
@@ -42,6 +47,17 @@ impl<K: Ord + Copy> Deadlines<K> {
             deadline.queued = Some(due);
             self.queue.push(Reverse((due, owner)));
         }
+    }
+
+    /// Entries in the queue, also those whose deadline was moved or whose owner is gone.
+    pub fn entries(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Drops the entries that are not [`Deadline::is_queued_at`] their moment.
+    pub fn retain(&mut self, is_current: impl Fn(K, Moment) -> bool) {
+        self.queue
+            .retain(|Reverse((moment, owner))| is_current(*owner, *moment));
     }
 
     /// When to look next. Nothing need be due then.
@@ -119,6 +135,17 @@ mod tests {
         queue.set(&mut deadline, 1, at(10));
         assert_eq!(due_owners(&mut queue, &mut deadline, 10), [1]);
         assert!(due_owners(&mut queue, &mut deadline, 100).is_empty());
+    }
+
+    #[test]
+    fn entries_nobody_looks_at_can_be_dropped_and_the_others_come() {
+        let (mut queue, mut deadline) = (Deadlines::default(), Deadline::default());
+        queue.set(&mut deadline, 1, at(100));
+        queue.set(&mut deadline, 1, at(10));
+        queue.set(&mut Deadline::default(), 2, at(50));
+        queue.retain(|owner, moment| owner == 1 && deadline.is_queued_at(moment));
+        assert_eq!(queue.entries(), 1);
+        assert_eq!(due_owners(&mut queue, &mut deadline, 10), [1]);
     }
 
     #[test]

@@ -117,6 +117,7 @@ impl Proxy {
             Some(Side::Upstream(_)) => self.counters.upstream_active.lower(),
             None => {}
         }
+        self.forget_old_deadlines();
     }
 
     /// Finishes what runs; idle connections go at once.

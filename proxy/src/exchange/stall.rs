@@ -13,6 +13,20 @@ impl Proxy {
         }
     }
 
+    /// A closed connection leaves its entries in the queue until their moment comes. Once they are far more than there
+    /// are connections they are dropped, so that many short connections do not fill the memory.
+    pub(super) fn forget_old_deadlines(&mut self) {
+        const FEW: usize = 1024;
+        if self.deadlines.entries() > FEW + 4 * self.conns.len() {
+            let conns = &self.conns;
+            self.deadlines.retain(|conn, moment| {
+                conns
+                    .get(conn)
+                    .is_some_and(|conn| conn.deadline.is_queued_at(moment))
+            });
+        }
+    }
+
     /// Something moved on this connection, in the middle of an exchange.
     pub(super) fn touch(&mut self, conn: ConnId, now: Moment) {
         let length = match self.conns.get(conn).map(|conn| &conn.side) {
