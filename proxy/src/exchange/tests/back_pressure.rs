@@ -1,7 +1,8 @@
 //! A reader that is too slow stops the writer: what is queued stays bounded, and nothing is lost. (The bound itself is
 //! checked by the books after every event.)
 
-use super::world::{Connects, Setup, World};
+use super::setup::{Connects, Setup};
+use super::world::World;
 use super::*;
 use crate::seam::ConnId;
 

@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use super::setup::Connects;
 use super::wire::{Ending, Side, Stage};
-use super::world::{Connects, World};
+use super::world::World;
 use crate::conn::{self, DownstreamState, UpstreamState};
 use crate::seam::{ConnId, Core};
 

@@ -1,7 +1,8 @@
 //! Endpoints that break: a 502 while the client can still be told, a reset when it cannot, and a failure counted.
 
+use super::setup::{Connects, Setup};
 use super::wire::Ending;
-use super::world::{Connects, Setup, World};
+use super::world::World;
 use super::*;
 
 /// What the client is told when the endpoint sends this and closes.

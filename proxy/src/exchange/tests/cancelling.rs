@@ -1,7 +1,8 @@
 //! Clients that go away: the endpoint's work is given up at once and the endpoint is not blamed.
 
+use super::setup::{Connects, Setup};
 use super::wire::Ending;
-use super::world::{Connects, Setup, World};
+use super::world::World;
 use super::*;
 
 #[test]

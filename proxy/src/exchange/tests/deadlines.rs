@@ -1,7 +1,8 @@
 //! Nothing waits for ever, and who is waited for is who is blamed.
 
+use super::setup::{Connects, Setup};
 use super::wire::Ending;
-use super::world::{Connects, Setup, World};
+use super::world::World;
 use super::*;
 use crate::seam::{ConnId, Core};
 
@@ -323,4 +324,22 @@ fn the_proxy_asks_to_be_woken_only_while_it_waits_for_something() {
     world.reset(client);
     world.advance(seconds(75));
     assert_eq!(world.proxy.next_deadline(), None);
+}
+
+#[test]
+fn connections_that_are_gone_leave_no_heap_of_deadlines() {
+    let mut world = World::new();
+    let stays = world.client();
+    for _ in 0..2000 {
+        let client = world.client();
+        world.finish(client);
+    }
+    let kept = world.proxy.deadlines.entries();
+    assert!(kept < 1200, "{kept} deadlines of one connection");
+    world.advance(seconds(75));
+    assert_eq!(
+        world.ending(stays),
+        Ending::Close,
+        "its own was not forgotten"
+    );
 }

@@ -1,7 +1,8 @@
 //! The last minutes of a worker: nothing new, what runs is finished, and then nothing is left.
 
+use super::setup::Setup;
 use super::wire::Ending;
-use super::world::{Setup, World};
+use super::world::World;
 use super::*;
 use crate::seam::Core;
 

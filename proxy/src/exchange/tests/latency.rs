@@ -1,7 +1,8 @@
 //! How long the first byte took: by the kernel if it has measured this very exchange, else by the worker's clock, and
 //! only if the exchange was a success.
 
-use super::world::{Setup, World};
+use super::setup::{Connects, Setup};
+use super::world::World;
 use super::*;
 use crate::balance::LatencySource;
 use crate::seam::ConnId;
@@ -114,7 +115,7 @@ fn a_response_that_trickles_is_timed_to_its_head_alone() {
 #[test]
 fn neither_the_upload_nor_the_connect_is_the_endpoints_time() {
     let mut world = World::of(Setup {
-        connects: super::world::Connects::Hang,
+        connects: Connects::Hang,
         ..Setup::default()
     });
     let client = world.client();
@@ -122,7 +123,7 @@ fn neither_the_upload_nor_the_connect_is_the_endpoints_time() {
     let (start, rest) = post.split_at(post.len() - 4);
     world.send(client, start);
     world.advance(seconds(3));
-    world.connects = super::world::Connects::Succeed;
+    world.connects = Connects::Succeed;
     world.settle();
     world.advance(seconds(8));
     world.send(client, rest);

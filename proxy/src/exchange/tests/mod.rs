@@ -2,6 +2,7 @@
 //! a file; [`world`] is the driver they share, and checks the contract of the seam on the way.
 
 mod books;
+mod setup;
 mod wire;
 mod world;
 
@@ -18,6 +19,7 @@ mod pipelining;
 mod rejecting;
 mod relaying;
 mod reuse;
+mod routing;
 mod splitting;
 
 use std::fmt::Display;

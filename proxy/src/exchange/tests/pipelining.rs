@@ -1,7 +1,8 @@
 //! Requests ahead of their turn: answered in order, none lost, and none mistaken for the body of another.
 
+use super::setup::Setup;
 use super::wire::Ending;
-use super::world::{Setup, World};
+use super::world::World;
 use super::*;
 
 #[test]

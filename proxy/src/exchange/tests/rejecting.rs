@@ -1,8 +1,9 @@
 //! Requests that are not passed on: each has its status, ends the connection where its bytes cannot be trusted any
 //! more, and touches no endpoint.
 
+use super::setup::Setup;
 use super::wire::Ending;
-use super::world::{Setup, World};
+use super::world::World;
 use super::*;
 
 #[test]

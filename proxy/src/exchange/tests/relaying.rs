@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use super::setup::{Connects, Setup};
 use super::wire::Ending;
-use super::world::{Connects, Setup, World};
+use super::world::World;
 use super::*;
 
 #[test]

@@ -1,8 +1,9 @@
 //! Idle connections to endpoints may be dead without our knowing. A request put on one is sent again if that cannot do
 //! anything twice - once, on a fresh connection - and never otherwise.
 
+use super::setup::{Connects, Setup};
 use super::wire::Ending;
-use super::world::{Connects, Setup, World};
+use super::world::World;
 use super::*;
 use crate::seam::ConnId;
 

@@ -8,50 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::setup::{Connects, FLOWS, Setup};
 use super::wire::{Ending, News, Side, Stage, Wire};
-use crate::balance::shared::{SharedTables, Sizes};
-use crate::balance::{Balancer, EndpointRows, Figures, Weight};
+use crate::balance::shared::SharedTables;
+use crate::balance::{Balancer, Figures};
 use crate::exchange::{Proxy, Settings};
 use crate::metrics::WorkerCounters;
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Core, End, Event, FlowSlot, Socket, Source};
-use crate::snapshot::{Plan, Snapshot, Target};
+use crate::snapshot::Snapshot;
 
 /// Address of every client.
 pub const CLIENT: &str = "192.0.2.7";
-const FLOWS: usize = 64;
-
-/// What a world starts with.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// One endpoint each.
-    pub weights: Vec<u16>,
-    pub settings: Settings,
-    pub connects: Connects,
-    /// Whether the kernel measures upstream connections.
-    pub is_measured: bool,
-    pub seed: u64,
-}
-
-/// What becomes of attempts to connect to an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connects {
-    Succeed,
-    Fail,
-    Hang,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            weights: vec![1],
-            settings: Settings::default(),
-            connects: Connects::Succeed,
-            is_measured: false,
-            seed: 0x5eed,
-        }
-    }
-}
 
 pub struct World {
     pub proxy: Proxy,
@@ -85,24 +53,8 @@ impl World {
     }
 
     pub fn of(setup: Setup) -> Self {
-        let tables = SharedTables::anonymous(Sizes {
-            capacity: setup.weights.len().max(1),
-            workers: 1,
-            cpus: 1,
-            flows: FLOWS,
-        });
-        let mut rows = EndpointRows::new(tables.clone());
-        let targets: Vec<Target> = (1..)
-            .zip(&setup.weights)
-            .map(|(host, weight)| {
-                let address = SocketAddr::from(([10, 0, 0, host], 8080));
-                Target::at(address, Weight::new(*weight))
-            })
-            .collect();
-        let listen = [SocketAddr::from(([0, 0, 0, 0], 80))];
-        let snapshot =
-            Snapshot::new(1, Plan::quick(&listen, &targets), &mut rows).expect("rows enough");
-        let snapshot = Arc::new(snapshot);
+        let tables = setup.tables();
+        let snapshot = setup.snapshot(&tables);
         let counters = Arc::new(WorkerCounters::default());
         let proxy = Proxy::new(
             snapshot.clone(),

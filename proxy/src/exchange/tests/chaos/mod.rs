@@ -12,8 +12,9 @@ use rand::rngs::Xoshiro256PlusPlus as Random;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
+use super::setup::{Connects, Setup};
 use super::wire::{News, Side, Stage};
-use super::world::{Connects, Setup, World};
+use super::world::World;
 use super::*;
 use crate::balance::LeaseCounts;
 use crate::metrics::{LocalCause, ResponseClass};

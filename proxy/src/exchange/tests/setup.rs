@@ -1,0 +1,73 @@
+//! What a world starts with.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::balance::shared::{SharedTables, Sizes};
+use crate::balance::{EndpointRows, Weight};
+use crate::exchange::Settings;
+use crate::route::Rules;
+use crate::snapshot::{Plan, Snapshot, Target};
+
+/// Upstream connections the kernel can measure.
+pub const FLOWS: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Of the endpoints of the only backend.
+    pub weights: Vec<u16>,
+    /// Where requests go.
+    pub rules: Rules,
+    pub settings: Settings,
+    pub connects: Connects,
+    /// Whether the kernel measures upstream connections.
+    pub is_measured: bool,
+    pub seed: u64,
+}
+
+/// What becomes of attempts to connect to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connects {
+    Succeed,
+    Fail,
+    Hang,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            weights: vec![1],
+            rules: Rules::always(0),
+            settings: Settings::default(),
+            connects: Connects::Succeed,
+            is_measured: false,
+            seed: 0x5eed,
+        }
+    }
+}
+
+impl Setup {
+    pub fn tables(&self) -> SharedTables {
+        SharedTables::anonymous(Sizes {
+            capacity: self.weights.len().max(1),
+            workers: 1,
+            cpus: 1,
+            flows: FLOWS,
+        })
+    }
+
+    pub fn snapshot(&self, tables: &SharedTables) -> Arc<Snapshot> {
+        let targets: Vec<Target> = (1..)
+            .zip(&self.weights)
+            .map(|(host, weight)| {
+                let address = SocketAddr::from(([10, 0, 0, host], 8080));
+                Target::at(address, Weight::new(*weight))
+            })
+            .collect();
+        let listen = [SocketAddr::from(([0, 0, 0, 0], 80))];
+        let mut plan = Plan::quick(&listen, &targets);
+        plan.listeners[0].rules = self.rules.clone();
+        let mut rows = EndpointRows::new(tables.clone());
+        Arc::new(Snapshot::new(1, plan, &mut rows).expect("rows enough"))
+    }
+}
