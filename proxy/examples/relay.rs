@@ -181,7 +181,7 @@ impl Core for Relay {
                 conn,
                 end: End::Broken,
             }
-            | Event::ConnectFailed { conn }
+            | Event::ConnectFailed { conn, .. }
             | Event::SendFailed { conn } => self.on_broken(conn),
             Event::Closed { conn } => {
                 if self.side(conn).is_some() {

@@ -44,6 +44,15 @@ pub enum End {
     Broken,
 }
 
+/// Why a connection could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectFault {
+    /// Refused, reset, unreachable: the endpoint is not there.
+    Endpoint,
+    /// No descriptor, port or memory was left on this host, which says nothing of the endpoint.
+    Host,
+}
+
 /// What happened.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -59,6 +68,7 @@ pub enum Event<'a> {
     },
     ConnectFailed {
         conn: ConnId,
+        fault: ConnectFault,
     },
     Received {
         conn: ConnId,

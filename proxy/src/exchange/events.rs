@@ -22,7 +22,7 @@ impl Core for Proxy {
                     self.on_connected(conn, now);
                 }
             }
-            Event::ConnectFailed { conn } => self.on_connect_failed(conn, now),
+            Event::ConnectFailed { conn, fault } => self.on_connect_failed(conn, fault, now),
             Event::Received { conn, bytes } => self.on_received(conn, bytes, now),
             Event::ReceiveEnded { conn, end } => self.on_receive_ended(conn, end, now),
             Event::Sent { conn, bytes } => self.on_sent(conn, bytes, now),

@@ -21,6 +21,8 @@ pub enum Failure {
     NoBackend,
     #[error("no endpoint can be picked")]
     NoEndpoint,
+    #[error("this host has no descriptor, port or memory left for a connection")]
+    HostExhausted,
     #[error("no connection to the endpoint")]
     ConnectFailed,
     #[error("no connection to the endpoint in time")]
@@ -55,7 +57,7 @@ impl Failure {
             Self::RequestTimeout => Status::REQUEST_TIMEOUT,
             Self::NoRoute => Status::NOT_FOUND,
             Self::NoBackend => Status::INTERNAL_ERROR,
-            Self::NoEndpoint => Status::UNAVAILABLE,
+            Self::NoEndpoint | Self::HostExhausted => Status::UNAVAILABLE,
             Self::ConnectTimeout | Self::FirstByteTimeout => Status::GATEWAY_TIMEOUT,
             Self::ConnectFailed
             | Self::UpstreamClosed
@@ -75,6 +77,7 @@ impl Failure {
             Self::NoRoute => "no-route",
             Self::NoBackend => "no-backend",
             Self::NoEndpoint => "no-endpoint",
+            Self::HostExhausted => "host-exhausted",
             Self::ConnectFailed => "connect-failed",
             Self::ConnectTimeout => "connect-timeout",
             Self::UpstreamClosed => "upstream-closed",
@@ -112,6 +115,7 @@ impl Failure {
             Self::NoRoute => LocalCause::NoRoute,
             Self::NoBackend => LocalCause::NoBackend,
             Self::NoEndpoint => LocalCause::NoEndpoint,
+            Self::HostExhausted => LocalCause::Shed,
             Self::ConnectFailed => LocalCause::ConnectFailed,
             Self::ConnectTimeout | Self::FirstByteTimeout => LocalCause::UpstreamTimeout,
             Self::UpstreamClosed
@@ -125,7 +129,9 @@ impl Failure {
     fn blame(self) -> Blame {
         match self {
             Self::RequestHead(_) | Self::RequestBody(_) | Self::RequestTimeout => Blame::Downstream,
-            Self::NoRoute | Self::NoBackend | Self::NoEndpoint => Blame::Proxy,
+            Self::NoRoute | Self::NoBackend | Self::NoEndpoint | Self::HostExhausted => {
+                Blame::Proxy
+            }
             Self::ConnectFailed
             | Self::ConnectTimeout
             | Self::UpstreamClosed

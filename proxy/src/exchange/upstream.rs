@@ -10,7 +10,7 @@ use crate::balance::{LatencySample, LatencySource, Lease};
 use crate::conn::{ExchangeId, Inbox, Input, UpstreamState};
 use crate::http::h1::HeadScan;
 use crate::moment::Moment;
-use crate::seam::{ConnId, End};
+use crate::seam::{ConnId, ConnectFault, End};
 
 impl Proxy {
     /// An idle connection to the endpoint leased, if there is one.
@@ -37,14 +37,18 @@ impl Proxy {
         self.start_clock(id, conn, sample_before, now);
     }
 
-    pub(super) fn on_connect_failed(&mut self, conn: ConnId, now: Moment) {
+    pub(super) fn on_connect_failed(&mut self, conn: ConnId, fault: ConnectFault, now: Moment) {
         let Some(UpstreamState::Connecting(id)) =
             self.upstream(conn).map(|upstream| upstream.state)
         else {
             return;
         };
         self.counters.upstream_connect_failed.increment();
-        self.fail(id, Failure::ConnectFailed, now);
+        let failure = match fault {
+            ConnectFault::Endpoint => Failure::ConnectFailed,
+            ConnectFault::Host => Failure::HostExhausted,
+        };
+        self.fail(id, failure, now);
     }
 
     pub(super) fn on_upstream_bytes(&mut self, conn: ConnId, mut input: Input<'_>, now: Moment) {

@@ -169,9 +169,9 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
                 let slot = self.measure(conn);
                 self.report(Event::Connected { conn, slot }, None, now);
             }
-            Completion::ConnectFailed { conn } => {
+            Completion::ConnectFailed { conn, fault } => {
                 self.connecting.remove(&conn);
-                self.report(Event::ConnectFailed { conn }, None, now);
+                self.report(Event::ConnectFailed { conn, fault }, None, now);
             }
             Completion::ReceiveEnded { conn, end } => {
                 self.report(Event::ReceiveEnded { conn, end }, None, now)

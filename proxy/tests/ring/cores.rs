@@ -129,7 +129,7 @@ impl Core for Relay {
                 end: End::Finished,
             } => self.on_finished(conn),
             Event::ReceiveEnded { conn, .. }
-            | Event::ConnectFailed { conn }
+            | Event::ConnectFailed { conn, .. }
             | Event::SendFailed { conn } => self.abort_both(conn),
             Event::Closed { conn } => {
                 self.sides.remove(&conn).expect("closed once");

@@ -1,5 +1,6 @@
 //! What must be true after every event, and what must be left when everything is over: nothing.
 
+use crate::seam::ConnectFault;
 use std::thread;
 use std::time::Duration;
 
@@ -82,7 +83,7 @@ impl World {
     /// Everyone leaves, time goes by, and nothing may be left.
     pub fn end(&mut self) {
         self.is_manual = false;
-        self.connects = Connects::Fail;
+        self.connects = Connects::Fail(ConnectFault::Endpoint);
         let living: Vec<ConnId> = self.wires.keys().copied().collect();
         for conn in living {
             let wire = self.wire(conn);

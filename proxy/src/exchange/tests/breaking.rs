@@ -4,6 +4,7 @@ use super::setup::{Connects, Setup};
 use super::wire::Ending;
 use super::world::World;
 use super::*;
+use crate::seam::ConnectFault;
 
 /// What the client is told when the endpoint sends this and closes.
 fn told_after(bytes: impl AsRef<[u8]>) -> (String, World) {
@@ -22,7 +23,7 @@ fn told_after(bytes: impl AsRef<[u8]>) -> (String, World) {
 #[test]
 fn a_refused_connection_is_a_bad_gateway() {
     let mut world = World::of(Setup {
-        connects: Connects::Fail,
+        connects: Connects::Fail(ConnectFault::Endpoint),
         ..Setup::default()
     });
     let client = world.client();
@@ -43,9 +44,21 @@ fn a_refused_connection_is_a_bad_gateway() {
 }
 
 #[test]
+fn a_host_without_descriptors_sheds_and_does_not_blame_the_endpoint() {
+    let mut world = World::of(Setup {
+        connects: Connects::Fail(ConnectFault::Host),
+        ..Setup::default()
+    });
+    let client = world.client();
+    world.send(client, get("/"));
+    assert_local_reply(&world.read(client), 503, "host-exhausted");
+    assert_eq!(world.outcomes(), [0, 0, 1]);
+}
+
+#[test]
 fn an_upload_to_a_refused_connection_ends_the_clients() {
     let mut world = World::of(Setup {
-        connects: Connects::Fail,
+        connects: Connects::Fail(ConnectFault::Endpoint),
         ..Setup::default()
     });
     let client = world.client();
@@ -210,7 +223,7 @@ fn the_fifth_failure_in_a_row_ejects_an_endpoint() {
 #[test]
 fn traffic_goes_on_when_all_are_ejected() {
     let mut world = World::of(Setup {
-        connects: Connects::Fail,
+        connects: Connects::Fail(ConnectFault::Endpoint),
         ..Setup::default()
     });
     let client = world.client();

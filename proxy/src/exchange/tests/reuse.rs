@@ -6,6 +6,7 @@ use super::wire::Ending;
 use super::world::World;
 use super::*;
 use crate::seam::ConnId;
+use crate::seam::ConnectFault;
 
 /// A client, and an idle connection to the endpoint.
 fn warm() -> (World, ConnId, ConnId) {
@@ -171,7 +172,7 @@ fn a_fresh_connection_that_dies_is_no_reason_to_send_again() {
 fn a_request_sent_again_may_find_nobody() {
     let (mut world, client, idle) = warm();
     world.send(client, get("/"));
-    world.connects = Connects::Fail;
+    world.connects = Connects::Fail(ConnectFault::Endpoint);
     world.finish(idle);
     assert_local_reply(&world.read(client), 502, "connect-failed");
     assert_eq!(world.outcomes(), [1, 1, 0]);

@@ -7,6 +7,7 @@ use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{EndpointRows, Weight};
 use crate::exchange::Settings;
 use crate::route::Rules;
+use crate::seam::ConnectFault;
 use crate::snapshot::{Plan, Snapshot, Target};
 
 /// Upstream connections the kernel can measure.
@@ -29,7 +30,7 @@ pub struct Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connects {
     Succeed,
-    Fail,
+    Fail(ConnectFault),
     Hang,
 }
 

@@ -231,7 +231,7 @@ impl World {
         };
         let is_wanted = |(_, news): &(ConnId, News)| match news {
             News::Connected => self.connects == Connects::Succeed,
-            News::ConnectFailed => self.connects == Connects::Fail,
+            News::ConnectFailed => matches!(self.connects, Connects::Fail(_)),
             _ => true,
         };
         self.wires
@@ -250,7 +250,12 @@ impl World {
                 let slot = is_measured.then_some(slot);
                 self.report(Event::Connected { conn, slot }, &[]);
             }
-            News::ConnectFailed => self.report(Event::ConnectFailed { conn }, &[]),
+            News::ConnectFailed => {
+                let Connects::Fail(fault) = self.connects else {
+                    return;
+                };
+                self.report(Event::ConnectFailed { conn, fault }, &[]);
+            }
             News::Sent(bytes) => self.report(
                 Event::Sent {
                     conn,

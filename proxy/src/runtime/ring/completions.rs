@@ -9,7 +9,7 @@ use super::connections::{Connections, mark, named};
 use super::key::OpKind;
 use super::listener::peer_of;
 use super::submission::RawCompletion;
-use crate::seam::{ConnId, End};
+use crate::seam::{ConnId, ConnectFault, End};
 
 /// What became of an operation.
 pub enum Completion {
@@ -28,6 +28,7 @@ pub enum Completion {
     },
     ConnectFailed {
         conn: ConnId,
+        fault: ConnectFault,
     },
     Received {
         conn: ConnId,
@@ -155,7 +156,8 @@ impl Connections {
         mark(connection, &mut self.dirty);
         if raw.result < 0 {
             connection.on_connect_failed();
-            return Some(Completion::ConnectFailed { conn });
+            let fault = fault_of(-raw.result);
+            return Some(Completion::ConnectFailed { conn, fault });
         }
         connection.on_connected();
         Some(Completion::Connected { conn })
@@ -166,5 +168,12 @@ impl Connections {
         self.slots[conn.index as usize] = None;
         self.open -= 1;
         Some(Completion::Closed { conn })
+    }
+}
+
+fn fault_of(error: i32) -> ConnectFault {
+    match error {
+        libc::EADDRNOTAVAIL | libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => ConnectFault::Host,
+        _ => ConnectFault::Endpoint,
     }
 }

@@ -18,7 +18,7 @@ use super::listener::Listener;
 use super::probe::RingError;
 use super::submission::{RawCompletion, Submission};
 use super::wake::Waker;
-use crate::seam::ConnId;
+use crate::seam::{ConnId, ConnectFault};
 
 /// Resources in use: back at their start values when no connection is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,9 @@ impl Connections {
             }
             Err(error) => {
                 tracing::warn!(%to, %error, "no socket for an upstream connection");
-                self.immediate.push_back(Completion::ConnectFailed { conn });
+                let fault = ConnectFault::Host;
+                self.immediate
+                    .push_back(Completion::ConnectFailed { conn, fault });
                 self.immediate.push_back(Completion::Closed { conn });
             }
         }

@@ -5,6 +5,7 @@
 mod client;
 mod origin;
 
+use crate::seam::ConnectFault;
 use std::collections::BTreeMap;
 use std::thread;
 
@@ -162,7 +163,7 @@ impl Chaos {
         let kinds = [
             Connects::Succeed,
             Connects::Succeed,
-            Connects::Fail,
+            Connects::Fail(ConnectFault::Endpoint),
             Connects::Hang,
         ];
         self.world.connects = *kinds.choose(&mut self.random).expect("some");
