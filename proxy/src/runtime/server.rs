@@ -29,6 +29,8 @@ use crate::snapshot::{Plan, Snapshot};
 
 /// Descriptors left for everything that is not a connection.
 const RESERVED_DESCRIPTORS: u64 = 64;
+/// Fewer than this are hardly enough for a proxy.
+const FEW_DESCRIPTORS: u64 = 1024;
 /// Rows of the endpoint tables, at least: room for endpoints that come later.
 const MIN_CAPACITY: usize = 256;
 /// Upstream connections that can be measured at one time, at most.
@@ -100,6 +102,11 @@ impl Server {
             what: "the limit of open descriptors",
             source,
         })?;
+        if descriptors < FEW_DESCRIPTORS {
+            tracing::warn!(
+                "only {descriptors} open descriptors are allowed: clients beyond half of them are refused; raise the limit (ulimit -n)"
+            );
+        }
         let cpus = allowed_cpus();
         let workers = options.workers.map_or(cpus.len().max(1), NonZeroUsize::get);
         let plan = std::mem::take(&mut options.plan);
@@ -281,11 +288,25 @@ impl MeasureFlows for Flows {
     }
 }
 
+/// A proxy that was killed leaves its sockets to the kernel, which closes them with its ring a few moments later: whoever
+/// is started in its place waits for that.
+fn wait_until_free(address: SocketAddr) -> io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    const TRIES: usize = 30;
+    for _ in 0..TRIES {
+        match Listener::check_free(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    Listener::check_free(address)
+}
+
 fn bind(plan: &Plan, workers: usize) -> Result<Vec<Vec<Listener>>, ServerError> {
     let mut by_worker: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
     for address in plan.listeners.iter().map(|listener| listener.address) {
         let failed = |source| ServerError::Listen { address, source };
-        Listener::check_free(address).map_err(failed)?;
+        wait_until_free(address).map_err(failed)?;
         // With port 0 the first socket finds a port, and the others must join it there.
         let mut actual = address;
         for listeners in &mut by_worker {
