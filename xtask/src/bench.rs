@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::build::{build, release};
-use crate::command::{run, target};
+use crate::command::{cargo, run, target};
 use crate::packages::{PEERS, install};
 use crate::privilege::as_root;
 
@@ -24,10 +24,18 @@ enum Subject {
         #[arg(long)]
         quick: bool,
     },
+    /// Nanoseconds per pick: two choices and rendezvous hashing, 1 to 10,000 endpoints.
+    Pick,
 }
 
 pub fn bench(arguments: Arguments) -> Result<()> {
-    let Subject::Http { rig, quick } = arguments.subject;
+    let (rig, quick) = match arguments.subject {
+        Subject::Http { rig, quick } => (rig, quick),
+        Subject::Pick => {
+            let mut bench = cargo();
+            return run(bench.args(["bench", "--package", "weir", "--bench", "pick"]));
+        }
+    };
     install(PEERS)?;
     build()?;
     release(&["--package", "weir", "--example", "relay"])?;

@@ -10,6 +10,7 @@ use super::backend::{Backend, BackendId};
 use super::endpoint::{Endpoint, Weight};
 use super::lease::Method;
 use super::p2c::below;
+use super::rendezvous::{AffinityKey, Rendezvous};
 use super::shared::SharedTables;
 use super::state::EndpointState;
 use crate::moment::Moment;
@@ -21,6 +22,9 @@ pub struct ActiveSet {
     /// Places among the backend's endpoints.
     candidates: Vec<usize>,
     weights: AliasTable,
+    /// The candidates as affinity sees them; made when a key first asks for it.
+    rendezvous: Rendezvous,
+    is_rendezvous_made: bool,
 }
 
 /// What the candidates hold for.
@@ -55,6 +59,11 @@ impl ActiveSet {
         (!self.candidates.is_empty()).then_some(found.method)
     }
 
+    /// Places of all candidates.
+    pub fn candidates(&self) -> impl Iterator<Item = usize> {
+        self.candidates.iter().copied()
+    }
+
     /// The place of one candidate. Only while [`method`](Self::method) says there is one.
     pub fn draw(&self, random: &mut impl Rng) -> usize {
         let weighted = self.found.is_some_and(|found| found.weighted);
@@ -64,6 +73,49 @@ impl ActiveSet {
             below(self.candidates.len(), random)
         };
         self.candidates[candidate]
+    }
+
+    /// The place of the candidate with the highest value for this key, among those wanted.
+    pub fn best(
+        &mut self,
+        backend: &Backend,
+        key: AffinityKey,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if !self.is_rendezvous_made {
+            let candidates = self.candidates.iter();
+            self.rendezvous
+                .rebuild(candidates.map(|place| backend.candidate(*place)));
+            self.is_rendezvous_made = true;
+        }
+        self.rendezvous.best(key, is_wanted)
+    }
+
+    /// The same over the whole backend: bucket after bucket among active endpoints, then among ejected ones.
+    #[cold]
+    pub fn best_of_all(
+        &mut self,
+        backend: &Backend,
+        key: AffinityKey,
+        is_active: impl Fn(&Endpoint) -> bool,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        self.is_rendezvous_made = false;
+        let mut best = |first: usize, bucket: &[Endpoint], active: bool| {
+            let places = (first..).zip(bucket);
+            let candidates = places.filter(|(_, endpoint)| is_active(endpoint) == active);
+            self.rendezvous
+                .rebuild(candidates.map(|(place, _)| backend.candidate(place)));
+            self.rendezvous.best(key, &is_wanted)
+        };
+        let mut buckets = backend.buckets();
+        if let Some(place) = buckets.find_map(|(first, bucket)| best(first, bucket, true)) {
+            return Some(place);
+        }
+        backend
+            .buckets()
+            .filter(|(_, bucket)| !is_all_active_drained(bucket, &is_active))
+            .find_map(|(first, bucket)| best(first, bucket, false))
     }
 
     #[cold]
@@ -84,6 +136,7 @@ impl ActiveSet {
             self.take_rejected(backend, is_active);
             Method::Rejected
         };
+        self.is_rendezvous_made = false;
         let weighted = method == Method::P2c && self.weigh(backend);
         self.found = Some(Found {
             backend: backend.id,
@@ -141,4 +194,13 @@ impl ActiveSet {
             .rebuild(self.candidates.iter().map(|place| weight(place).share()));
         true
     }
+}
+
+/// Whether the operator drained whatever is active in a bucket: then its ejected endpoints stay out too.
+fn is_all_active_drained(bucket: &[Endpoint], is_active: impl Fn(&Endpoint) -> bool) -> bool {
+    let mut active = bucket
+        .iter()
+        .filter(|endpoint| is_active(endpoint))
+        .peekable();
+    active.peek().is_some() && active.all(|endpoint| endpoint.weight.is_drained())
 }

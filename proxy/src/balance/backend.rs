@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;
 use super::outlier::HealthPolicy;
+use super::rendezvous::{BoundedLoad, Candidate, EndpointHash};
 
 /// Which backend of which snapshot: workers remember per backend what is active in it, and forget when this changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +44,11 @@ pub struct Backend {
     pub namespace: String,
     /// When an endpoint of it is ejected.
     pub policy: HealthPolicy,
+    /// How much more than the average a bound endpoint may carry; `None`: any load.
+    pub bounded_load: Option<BoundedLoad>,
     endpoints: Vec<Endpoint>,
+    /// Of the endpoints' keys, in the same order.
+    hashes: Vec<EndpointHash>,
 }
 
 impl Backend {
@@ -56,12 +61,15 @@ impl Backend {
         mut endpoints: Vec<Endpoint>,
     ) -> Self {
         endpoints.sort_by_key(|endpoint| endpoint.bucket);
+        let hash = |endpoint: &Endpoint| EndpointHash::of(&endpoint.key);
         Self {
             id,
             kind,
             name: name.into(),
             namespace: namespace.into(),
             policy: HealthPolicy::default(),
+            bounded_load: None,
+            hashes: endpoints.iter().map(hash).collect(),
             endpoints,
         }
     }
@@ -71,9 +79,23 @@ impl Backend {
         self
     }
 
+    pub fn with_bounded_load(mut self, factor: BoundedLoad) -> Self {
+        self.bounded_load = Some(factor);
+        self
+    }
+
     /// All endpoints, the best bucket first; drained and ejected ones too.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
+    }
+
+    /// An endpoint as affinity sees it. Only for places of endpoints.
+    pub(super) fn candidate(&self, place: usize) -> Candidate {
+        Candidate {
+            place,
+            weight: self.endpoints[place].weight,
+            hash: self.hashes[place],
+        }
     }
 
     /// The endpoints' buckets, the best first, each with the place of its first endpoint.

@@ -5,11 +5,13 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::active::ActiveSet;
 use super::backend::Backend;
-use super::lease::Lease;
+use super::endpoint::Endpoint;
+use super::lease::{Lease, Method};
 use super::load;
 use super::outcome::Outcome;
 use super::outlier::Ejection;
 use super::p2c::{below, better_of_two};
+use super::rendezvous::AffinityKey;
 use super::score::Score;
 use super::shared::SharedTables;
 use super::state::EndpointState;
@@ -43,12 +45,7 @@ impl Balancer {
 
     /// Leases the better of two endpoints of this backend. Finish the lease with [`finish`](Self::finish).
     pub fn pick(&mut self, backend: &Backend, now: Moment) -> Result<Lease, NoEndpoint> {
-        if backend.id.place >= self.active.len() {
-            self.active
-                .resize_with(backend.id.place + 1, ActiveSet::default);
-        }
-        let active = &mut self.active[backend.id.place];
-        active.refresh_if_stale(backend, &self.tables, now);
+        let active = refreshed(&mut self.active, backend, &self.tables, now);
         let method = active.method().ok_or(NoEndpoint)?;
 
         let endpoints = backend.endpoints();
@@ -56,9 +53,53 @@ impl Balancer {
             || active.draw(&mut self.random),
             |place| Score::of(EndpointState::of(&self.tables, endpoints[place].row).reading()),
         );
-        let endpoint = &endpoints[best];
+        Ok(self.lease(backend, best, method))
+    }
+
+    /// Leases the endpoint this key is bound to. Rows in `tried` are passed over for the next best, as long as there is
+    /// another endpoint at all; so is one that carries more than its bounded load.
+    pub fn pick_bound(
+        &mut self,
+        backend: &Backend,
+        key: AffinityKey,
+        tried: &[u32],
+        now: Moment,
+    ) -> Result<Lease, NoEndpoint> {
+        let active = refreshed(&mut self.active, backend, &self.tables, now);
+        active.method().ok_or(NoEndpoint)?;
+
+        let tables = &self.tables;
+        let endpoints = backend.endpoints();
+        let row = |place: usize| endpoints[place].row.index;
+        let limit = backend.bounded_load.map(|factor| {
+            factor.limit(
+                active
+                    .candidates()
+                    .map(|place| load::pending(tables, row(place))),
+            )
+        });
+        let is_untried = |place: usize| !tried.contains(&row(place));
+        let has_room = |place: usize| {
+            limit.is_none_or(|limit| load::pending(tables, row(place)) as f64 <= limit)
+        };
+        let is_active = |endpoint: &Endpoint| {
+            EndpointState::of(tables, endpoint.row)
+                .ejected_until(now)
+                .is_none()
+        };
+        let best = active
+            .best(backend, key, |place| is_untried(place) && has_room(place))
+            .or_else(|| active.best(backend, key, is_untried))
+            .or_else(|| active.best_of_all(backend, key, is_active, is_untried))
+            .or_else(|| active.best(backend, key, |_| true))
+            .ok_or(NoEndpoint)?;
+        Ok(self.lease(backend, best, Method::Affinity))
+    }
+
+    fn lease(&self, backend: &Backend, place: usize, method: Method) -> Lease {
+        let endpoint = &backend.endpoints()[place];
         load::on_pick(&self.tables, self.worker, endpoint.row.index);
-        Ok(Lease::new(endpoint, method, backend.policy))
+        Lease::new(endpoint, method, backend.policy)
     }
 
     /// A number below `limit`, for what is drawn before a backend is picked from.
@@ -95,4 +136,20 @@ impl Balancer {
             Outcome::Neutral => None,
         }
     }
+}
+
+/// What may be picked of a backend now.
+fn refreshed<'a>(
+    all: &'a mut Vec<ActiveSet>,
+    backend: &Backend,
+    tables: &SharedTables,
+    now: Moment,
+) -> &'a mut ActiveSet {
+    let place = backend.id.place;
+    if place >= all.len() {
+        all.resize_with(place + 1, ActiveSet::default);
+    }
+    let active = &mut all[place];
+    active.refresh_if_stale(backend, tables, now);
+    active
 }

@@ -53,6 +53,8 @@ impl Lease {
 pub enum Method {
     /// Power of two choices among active endpoints.
     P2c,
+    /// The highest rendezvous value of the request's affinity key.
+    Affinity,
     /// Power of two choices among ejected endpoints, because no active one was left.
     Rejected,
 }

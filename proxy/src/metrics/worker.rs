@@ -170,7 +170,7 @@ impl Label for LocalCause {
 }
 
 impl Label for Method {
-    const ALL: &'static [Self] = &[Self::P2c, Self::Rejected];
+    const ALL: &'static [Self] = &[Self::P2c, Self::Affinity, Self::Rejected];
 
     fn place(self) -> usize {
         self as usize
@@ -179,6 +179,7 @@ impl Label for Method {
     fn name(self) -> &'static str {
         match self {
             Self::P2c => "p2c",
+            Self::Affinity => "affinity",
             Self::Rejected => "rejected",
         }
     }
