@@ -2,6 +2,7 @@
 //! returned as actions. `docs/architecture.md` draws the map.
 
 pub mod balance;
+pub mod cel;
 pub mod cli;
 pub mod config;
 pub mod conn;

@@ -7,12 +7,13 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 13] = [
+const MODULES: [(&str, &[&str]); 14] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
     ("timer", &["moment"]),
     ("route", &["http"]),
+    ("cel", &[]),
     ("snapshot", &["balance", "route"]),
     ("config", &["balance", "route", "snapshot"]),
     ("metrics", &["moment", "balance", "snapshot"]),

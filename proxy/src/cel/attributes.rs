@@ -1,0 +1,105 @@
+//! What expressions can ask of a request. A trait, so that nothing here knows how a message lies in memory.
+
+use std::net::IpAddr;
+
+/// The attributes of one request, as far as its head tells.
+pub trait Attributes {
+    fn method(&self) -> &[u8];
+    /// Without the query.
+    fn path(&self) -> &[u8];
+    /// As received.
+    fn path_and_query(&self) -> &[u8];
+    /// Host and port the request is for; `None` for HTTP/1.0 without it.
+    fn host(&self) -> Option<&[u8]>;
+    fn scheme(&self) -> &'static str;
+    /// As in `HTTP/1.1`.
+    fn version(&self) -> &'static str;
+    /// Names and values of all fields, in order.
+    fn for_each_header<'a>(&'a self, see: &mut dyn FnMut(&'a [u8], &'a [u8]));
+    /// Where the client connects from.
+    fn source(&self) -> IpAddr;
+}
+
+/// One attribute an expression names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute {
+    Method,
+    Path,
+    PathAndQuery,
+    Host,
+    Scheme,
+    Version,
+    Headers,
+    SourceAddress,
+    /// By `cookie(name)` alone.
+    Cookies,
+}
+
+impl Attribute {
+    pub const ALL: [(&'static str, &'static str, Self); 8] = [
+        ("request", "method", Self::Method),
+        ("request", "path", Self::Path),
+        ("request", "pathAndQuery", Self::PathAndQuery),
+        ("request", "host", Self::Host),
+        ("request", "scheme", Self::Scheme),
+        ("request", "version", Self::Version),
+        ("request", "headers", Self::Headers),
+        ("source", "address", Self::SourceAddress),
+    ];
+
+    /// The attribute `root.field`.
+    pub fn find(root: &str, field: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|one| (one.0, one.1) == (root, field));
+        found.map(|one| one.2)
+    }
+}
+
+/// What one name has in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    Nothing,
+    One(&'a str),
+    /// Where an expression sees a list.
+    Several,
+    /// Some of it is no text.
+    Unreadable,
+}
+
+/// The field of this name, in whatever case.
+pub fn header<'a>(attributes: &'a dyn Attributes, name: &str) -> Found<'a> {
+    let mut found = Found::Nothing;
+    attributes.for_each_header(&mut |field, value| {
+        if field.eq_ignore_ascii_case(name.as_bytes()) {
+            found = match (found, std::str::from_utf8(value)) {
+                (Found::Unreadable, _) | (_, Err(_)) => Found::Unreadable,
+                (Found::Nothing, Ok(value)) => Found::One(value),
+                _ => Found::Several,
+            };
+        }
+    });
+    found
+}
+
+/// The cookie of this name.
+pub fn cookie<'a>(attributes: &'a dyn Attributes, name: &str) -> Found<'a> {
+    let mut found = Found::Nothing;
+    attributes.for_each_header(&mut |field, value| {
+        if found == Found::Nothing && field.eq_ignore_ascii_case(b"cookie") {
+            found = cookie_in([value].into_iter(), name);
+        }
+    });
+    found
+}
+
+/// The first of this name in values of `Cookie` (RFC 6265, section 4.2.1); quotes around it belong to it.
+pub fn cookie_in<'a>(mut lines: impl Iterator<Item = &'a [u8]>, name: &str) -> Found<'a> {
+    let value = lines.find_map(|line| {
+        let mut pairs = line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    });
+    match value.map(std::str::from_utf8) {
+        None => Found::Nothing,
+        Some(Ok(value)) => Found::One(value),
+        Some(Err(_)) => Found::Unreadable,
+    }
+}

@@ -1,0 +1,124 @@
+//! Expressions of the Common Expression Language over a request. An expression is checked once: what it names exists,
+//! and its cost has a bound whatever request comes. Plain ones are then read straight off the request; the others go
+//! through the interpreter, which gives the same answers.
+
+mod attributes;
+mod check;
+mod interpret;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+pub use attributes::Attributes;
+
+use std::fmt;
+use std::net::IpAddr;
+
+use cel_interpreter::IdedExpr;
+
+use attributes::Attribute;
+use shape::Shape;
+
+/// Characters an expression may have.
+pub const MAX_LENGTH: usize = 16_384;
+
+/// An expression that was understood.
+#[derive(Debug)]
+pub struct Program {
+    source: String,
+    shape: Shape,
+    expression: IdedExpr,
+    /// What it reads, once each. Nothing else is looked up when it is interpreted.
+    reads: Vec<Attribute>,
+}
+
+/// Why a text is no expression we evaluate, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    #[error("an expression has 1 to {MAX_LENGTH} characters, and this one has {length}")]
+    Length { length: usize },
+    #[error("{position}: {message}")]
+    Syntax { position: Position, message: String },
+    #[error("{position}: `{name}` is not known here; {known}")]
+    Unknown {
+        position: Position,
+        name: String,
+        known: String,
+    },
+    #[error("{position}: the pattern of `matches` must be written out in quotes")]
+    Pattern { position: Position },
+    /// No thread to parse on, or the parser gave up.
+    #[error("the expression could not be parsed")]
+    Unparsed,
+    #[error("the expression is nested too deeply")]
+    TooDeep,
+    #[error("the expression could cost too much on a large request; make it simpler")]
+    TooCostly,
+}
+
+/// In the text of an expression, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// What an expression evaluated to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// Text of the request itself.
+    Borrowed(&'a str),
+    Text(String),
+    Bytes(Vec<u8>),
+    Address(IpAddr),
+    Bool(bool),
+    /// A number, a list, a map, null.
+    Other,
+}
+
+/// Something the expression needs is missing, unreadable or of the wrong type. Says no more, so that nothing of a
+/// request can leak into a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the expression has no value for this request")]
+pub struct EvaluationError;
+
+impl Program {
+    pub fn compile(source: &str) -> Result<Self, CompileError> {
+        let length = source.chars().count();
+        if !(1..=MAX_LENGTH).contains(&length) {
+            return Err(CompileError::Length { length });
+        }
+        let (expression, reads) = check::parse(source)?;
+        Ok(Self {
+            source: source.to_owned(),
+            shape: Shape::of(&expression),
+            expression,
+            reads,
+        })
+    }
+
+    /// The text it was compiled from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub fn evaluate<'a>(
+        &self,
+        attributes: &'a dyn Attributes,
+    ) -> Result<Value<'a>, EvaluationError> {
+        match self.shape.read(attributes) {
+            Some(value) => value,
+            None => self.interpret(attributes),
+        }
+    }
+
+    fn interpret<'a>(&self, attributes: &dyn Attributes) -> Result<Value<'a>, EvaluationError> {
+        interpret::interpret(&self.expression, &self.reads, attributes)
+    }
+}
