@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::affinity::Affinity;
 use crate::balance::{
     Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRows, HealthPolicy, TablesFull,
     Weight,
@@ -18,6 +19,8 @@ pub struct Snapshot {
     /// In the order in which workers number them.
     pub listeners: Vec<Listener>,
     backends: Vec<Backend>,
+    /// Of the backends, in the same order.
+    affinities: Vec<Option<Affinity>>,
 }
 
 /// Where clients connect, and who serves them.
@@ -42,6 +45,8 @@ pub struct BackendPlan {
     pub namespace: String,
     pub name: String,
     pub policy: HealthPolicy,
+    /// What its requests are bound to endpoints by.
+    pub affinity: Option<Affinity>,
     pub targets: Vec<Target>,
 }
 
@@ -79,9 +84,18 @@ impl Plan {
                 namespace: "default".into(),
                 name: "default".into(),
                 policy: HealthPolicy::default(),
+                affinity: None,
                 targets: targets.to_vec(),
             }],
         }
+    }
+
+    /// Binds the requests of all backends by this.
+    pub fn with_affinity(mut self, affinity: Option<&Affinity>) -> Self {
+        for backend in &mut self.backends {
+            backend.affinity = affinity.cloned();
+        }
+        self
     }
 
     /// The endpoints of all backends.
@@ -93,6 +107,8 @@ impl Plan {
 impl Snapshot {
     /// Gives the endpoints rows.
     pub fn new(revision: u64, plan: Plan, rows: &mut EndpointRows) -> Result<Self, TablesFull> {
+        let affinities = plan.backends.iter();
+        let affinities = affinities.map(|backend| backend.affinity.clone()).collect();
         let backends: Result<Vec<Backend>, TablesFull> = plan
             .backends
             .into_iter()
@@ -103,6 +119,7 @@ impl Snapshot {
             revision,
             listeners: plan.listeners,
             backends: backends?,
+            affinities,
         })
     }
 
@@ -113,6 +130,11 @@ impl Snapshot {
     /// Where requests of a listener go; `None` if there is no listener of this number.
     pub fn rules(&self, listener: usize) -> Option<&Rules> {
         self.listeners.get(listener).map(|listener| &listener.rules)
+    }
+
+    /// What the requests of a backend are bound by; `None`: by nothing.
+    pub fn affinity_of(&self, backend: &Backend) -> Option<&Affinity> {
+        self.affinities.get(backend.id.place)?.as_ref()
     }
 }
 

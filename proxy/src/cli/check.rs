@@ -7,11 +7,12 @@ use clap::Args;
 
 use super::plan::count;
 use super::table;
+use crate::affinity::Affinity;
 use crate::balance::{HealthPolicy, Percent};
 use crate::config;
 use crate::exchange::Settings;
 use crate::runtime::config_files::{self, FilesError};
-use crate::snapshot::Plan;
+use crate::snapshot::{BackendPlan, Plan};
 
 /// Check a configuration: print every problem with file, line, column, key and remedy
 ///
@@ -77,16 +78,24 @@ fn listeners(plan: &Plan) -> String {
 }
 
 fn backends(plan: &Plan) -> String {
-    let head = ["TYPE", "BACKEND", "ENDPOINTS", "EJECTION"].map(str::to_owned);
+    let head = ["TYPE", "BACKEND", "ENDPOINTS", "EJECTION", "AFFINITY"].map(str::to_owned);
     let lines = plan.backends.iter().map(|backend| {
         [
             backend.kind.to_string(),
             format!("{}/{}", backend.namespace, backend.name),
             backend.targets.len().to_string(),
             ejection(&backend.policy),
+            affinity(backend),
         ]
     });
     table::align(&std::iter::once(head).chain(lines).collect::<Vec<_>>())
+}
+
+/// What binds the requests of a backend.
+fn affinity(backend: &BackendPlan) -> String {
+    let source = backend.affinity.as_ref().map_or("none", Affinity::source);
+    // An expression may have several lines, a row of a table has one.
+    source.replace(['\n', '\r', '\t'], " ")
 }
 
 /// A health policy in words.

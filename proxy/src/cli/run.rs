@@ -12,6 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::plan::{self, ConfigError};
 use super::{length, target};
+use crate::affinity::{Affinity, CompileError};
 use crate::config::{QuickError, quick_documents};
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::dataplane::EbpfMode;
@@ -22,6 +23,7 @@ use crate::snapshot::{Plan, Target};
 #[command(after_help = "\
 Examples:
   weir run --listen 0.0.0.0:8080 --to 10.0.0.11:8080 --to 10.0.0.12:8080@3
+  weir run --listen 0.0.0.0:8080 --to 10.0.0.11:8080,10.0.0.12:8080 --affinity 'cookie(\"session\")'
   weir run --listen 127.0.0.1:8080 --to '[fd00::11]:80' --ebpf off --workers 1
   WEIR_LISTEN=0.0.0.0:8080 WEIR_TO=10.0.0.11:8080,10.0.0.12:8080 weir run
   weir run --listen 0.0.0.0:8080 --to 10.0.0.11:8080 --print-config > weir.yaml
@@ -52,12 +54,24 @@ pub struct RunOptions {
     )]
     pub to: Vec<Target>,
 
+    /// Keep requests with the same value at one endpoint: a CEL expression over the head of a request
+    ///
+    /// For example request.headers["x-session-id"], cookie("session") or source.address. A request for which it gives
+    /// no text is balanced as any other. All proxies agree on the endpoint of a value.
+    #[arg(
+        long,
+        value_name = "EXPR",
+        env = "WEIR_AFFINITY",
+        value_parser = parse_affinity
+    )]
+    pub affinity: Option<Affinity>,
+
     /// Resources to serve instead of --listen and --to: a file, or a directory of .yaml, .yml and .json files
     #[arg(
         long,
         value_name = "FILE|DIR",
         env = "WEIR_CONFIG",
-        conflicts_with_all = ["listen", "to"]
+        conflicts_with_all = ["listen", "to", "affinity"]
     )]
     config: Option<PathBuf>,
 
@@ -208,14 +222,14 @@ impl RunOptions {
     pub fn plan(&self) -> Result<Plan, ConfigError> {
         match &self.config {
             Some(path) => plan::load(path, |warning| tracing::warn!("{warning}")),
-            None => Ok(Plan::quick(&self.listen, &self.to)),
+            None => Ok(Plan::quick(&self.listen, &self.to).with_affinity(self.affinity.as_ref())),
         }
     }
 
     /// The text `--print-config` asks for, if it was given.
     pub fn printed_config(&self) -> Option<Result<String, QuickError>> {
         self.print_config
-            .then(|| quick_documents(&self.listen, &self.to))
+            .then(|| quick_documents(&self.listen, &self.to, self.affinity.as_ref()))
     }
 
     pub fn admin_addresses(&self) -> AdminAddresses {
@@ -255,6 +269,10 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "not an address; write one like 0.0.0.0:8080, 127.0.0.1:8080 or [::]:8080".into()
     })
+}
+
+fn parse_affinity(text: &str) -> Result<Affinity, CompileError> {
+    Affinity::compile(text)
 }
 
 fn parse_surface(text: &str) -> Result<Surface, String> {

@@ -5,9 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use super::document::{Metadata, checked_name};
 use super::health;
 use super::reader::{Cursor, Object};
-use super::resources::{Id, Policy, PolicyTarget, PolicyTargetKind, Resources, StaticBackend};
-use crate::balance::HealthPolicy;
+use super::resources::{
+    Id, Policy, PolicyTarget, PolicyTargetKind, Resources, StaticBackend, Treatment,
+};
+use crate::affinity::Affinity;
 
+/// As agentgateway puts it.
+const PART_OF_BACKEND: &str = "backend.sessionAffinity must target the whole AgentgatewayBackend, not an individual AI provider";
 /// As the API limits them.
 const MAX_TARGETS: usize = 16;
 
@@ -29,14 +33,13 @@ pub fn read_backend<'a>(
     if target.is_none() && !has_other {
         at_spec.error("has no `static` part; add it with `host` and `port`");
     }
-    let health = spec
-        .optional("policies")
-        .and_then(|policies| read_treatment(&policies));
+    let policies = spec.optional("policies");
+    let treatment = policies.map(|policies| read_treatment(&policies));
     spec.finish();
     resources.backends.push(StaticBackend {
         id: metadata.id,
         address: target.and_then(|target| read_static(&target)),
-        health,
+        treatment: treatment.unwrap_or_default(),
     });
 }
 
@@ -82,7 +85,8 @@ pub fn read_policy<'a>(
         "hedge",
     ]);
     spec.finish();
-    let health = backend.and_then(|backend| read_treatment(&backend));
+    let binds = backend.as_ref().is_some_and(asks_for_affinity);
+    let treatment = backend.map(|backend| read_treatment(&backend));
     let Some(at_targets) = at_targets else {
         return;
     };
@@ -95,22 +99,23 @@ pub fn read_policy<'a>(
     }
     let targets: Vec<PolicyTarget<'a>> = items
         .iter()
-        .filter_map(|item| read_target(item, &metadata.id.namespace))
+        .filter_map(|item| read_target(item, &metadata.id.namespace, binds))
         .collect();
     if targets.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
         at_targets.error("names resources of more than one kind; write a policy for each kind");
     }
     resources.policies.push(Policy {
         targets,
-        health: health.map(|(_, health)| health),
+        treatment: treatment.unwrap_or_default(),
     });
 }
 
-/// How a backend is treated: of it only `health` so far.
-fn read_treatment<'a>(at: &Cursor<'a>) -> Option<(Cursor<'a>, HealthPolicy)> {
-    let mut object = at.object()?;
+/// How a backend is treated: of it only `health` and `sessionAffinity` so far.
+fn read_treatment(at: &Cursor<'_>) -> Treatment {
+    let Some(mut object) = at.object() else {
+        return Treatment::default();
+    };
     object.unsupported(&[
-        "sessionAffinity",
         "tcp",
         "tls",
         "http",
@@ -122,15 +127,36 @@ fn read_treatment<'a>(at: &Cursor<'a>) -> Option<(Cursor<'a>, HealthPolicy)> {
         "extAuth",
     ]);
     let health = object.optional("health");
+    let affinity = object.optional("sessionAffinity");
     object.finish();
-    let health = health?;
-    let policy = health::read(&health)?;
-    Some((health, policy))
+    Treatment {
+        health: health.and_then(|health| health::read(&health)),
+        affinity: affinity.and_then(|affinity| read_affinity(&affinity)),
+    }
 }
 
-fn read_target<'a>(at: &Cursor<'a>, namespace: &str) -> Option<PolicyTarget<'a>> {
+fn read_affinity(at: &Cursor<'_>) -> Option<Affinity> {
     let mut object = at.object()?;
-    object.unsupported(&["sectionName"]);
+    let source = object.required("source");
+    object.finish();
+    let source = source?;
+    match Affinity::compile(source.text()?) {
+        Ok(affinity) => Some(affinity),
+        Err(error) => {
+            source.error(error.to_string());
+            None
+        }
+    }
+}
+
+/// Looks ahead: it decides what a target may be.
+fn asks_for_affinity(at: &Cursor<'_>) -> bool {
+    at.keys().any(|key| key == "sessionAffinity")
+}
+
+fn read_target<'a>(at: &Cursor<'a>, namespace: &str, binds: bool) -> Option<PolicyTarget<'a>> {
+    let mut object = at.object()?;
+    let section = object.optional("sectionName");
     let group = match object.optional("group") {
         Some(group) => group.supported_choice(
             &[("", ""), ("agentgateway.dev", "agentgateway.dev")],
@@ -150,6 +176,12 @@ fn read_target<'a>(at: &Cursor<'a>, namespace: &str) -> Option<PolicyTarget<'a>>
     let name = object.required("name").and_then(|name| checked_name(&name));
     object.finish();
     let kind = kind?;
+    if let Some(section) = section {
+        section.error(match kind {
+            PolicyTargetKind::Backend if binds => PART_OF_BACKEND,
+            _ => "is not supported yet; leave it out",
+        });
+    }
     let expected = match kind {
         PolicyTargetKind::Service => "",
         PolicyTargetKind::Backend => "agentgateway.dev",

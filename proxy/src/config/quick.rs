@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use super::service::{SERVICE_LABEL, WEIGHT_ANNOTATION};
+use crate::affinity::Affinity;
 use crate::snapshot::Target;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +16,11 @@ pub enum QuickError {
 }
 
 /// YAML that [`check`](super::check) reads as [`Plan::quick`](crate::snapshot::Plan::quick) of the same arguments.
-pub fn quick_documents(listen: &[SocketAddr], targets: &[Target]) -> Result<String, QuickError> {
+pub fn quick_documents(
+    listen: &[SocketAddr],
+    targets: &[Target],
+    affinity: Option<&Affinity>,
+) -> Result<String, QuickError> {
     for address in listen {
         if address.port() == 0 {
             return Err(QuickError::AnyPort(*address));
@@ -40,6 +45,9 @@ pub fn quick_documents(listen: &[SocketAddr], targets: &[Target]) -> Result<Stri
     };
     for (number, slice) in (1..).zip(runs(targets, shape)) {
         let _ = write_slice(&mut text, number, slice);
+    }
+    if let Some(affinity) = affinity {
+        let _ = write_affinity(&mut text, affinity);
     }
     Ok(text)
 }
@@ -117,4 +125,18 @@ fn write_slice(out: &mut String, number: usize, targets: &[Target]) -> std::fmt:
         writeln!(out, "- addresses: [\"{}\"]", target.address.ip())?;
     }
     Ok(())
+}
+
+fn write_affinity(out: &mut String, affinity: &Affinity) -> std::fmt::Result {
+    writeln!(out, "---")?;
+    writeln!(out, "apiVersion: agentgateway.dev/v1alpha1")?;
+    writeln!(out, "kind: AgentgatewayPolicy")?;
+    writeln!(out, "metadata: {{name: affinity, namespace: default}}")?;
+    writeln!(out, "spec:")?;
+    writeln!(out, "  targetRefs:")?;
+    writeln!(out, "  - {{group: \"\", kind: Service, name: default}}")?;
+    writeln!(out, "  backend:")?;
+    // A string of JSON is one of YAML.
+    let source = serde_json::Value::from(affinity.source());
+    writeln!(out, "    sessionAffinity: {{source: {source}}}")
 }

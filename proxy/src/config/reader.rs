@@ -68,6 +68,15 @@ impl<'a> Cursor<'a> {
         format!("{}:{line}:{column}", self.context.file)
     }
 
+    /// The keys of keys and values; none of anything else.
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> {
+        let entries: &[Entry] = match &self.node.value {
+            Value::Map(entries) => entries,
+            _ => &[],
+        };
+        entries.iter().map(|entry| entry.key.as_str())
+    }
+
     pub fn object(&self) -> Option<Object<'a>> {
         let Value::Map(entries) = &self.node.value else {
             self.wrong_type("keys and values");

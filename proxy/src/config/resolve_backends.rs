@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use super::resolve::missing;
 use super::resources::{
     BackendRef, BackendTarget, EndpointSlice, Id, PolicyTargetKind, Resources, Service,
-    ServicePort, StaticBackend,
+    ServicePort, StaticBackend, Treatment,
 };
+use crate::affinity::Affinity;
 use crate::balance::{BackendKind, HealthPolicy, Weight};
 use crate::snapshot::{BackendPlan, Target};
 
@@ -15,8 +16,9 @@ pub struct Backends<'r> {
     resources: &'r Resources<'r>,
     services: HashMap<&'r Id, &'r Service<'r>>,
     slices: HashMap<&'r Id, Vec<&'r EndpointSlice<'r>>>,
-    statics: HashMap<&'r Id, &'r StaticBackend<'r>>,
-    health: HashMap<(PolicyTargetKind, &'r Id), HealthPolicy>,
+    statics: HashMap<&'r Id, &'r StaticBackend>,
+    health: ByTarget<'r, HealthPolicy>,
+    affinity: ByTarget<'r, Affinity>,
     places: HashMap<BackendTarget, usize>,
     plans: Vec<BackendPlan>,
 }
@@ -34,7 +36,8 @@ impl<'r> Backends<'r> {
             services: services.map(|service| (&service.id, service)).collect(),
             slices,
             statics: statics.map(|backend| (&backend.id, backend)).collect(),
-            health: health_by_target(resources),
+            health: by_target(resources, "health", |of| of.health),
+            affinity: by_target(resources, "sessionAffinity", |of| of.affinity.clone()),
             places: HashMap::new(),
             plans: Vec::new(),
         }
@@ -118,6 +121,7 @@ impl<'r> Backends<'r> {
             namespace: id.namespace.clone(),
             name: id.name.clone(),
             policy: self.health_of(PolicyTargetKind::Service, id),
+            affinity: self.affinity_of(PolicyTargetKind::Service, id),
             targets,
         })
     }
@@ -154,16 +158,15 @@ impl<'r> Backends<'r> {
             reference.cursor.error(message);
             return None;
         };
-        let policy = match &backend.health {
-            // What stands on the backend itself is more specific.
-            Some((_, health)) => *health,
-            None => self.health_of(PolicyTargetKind::Backend, id),
-        };
+        // What stands on the backend itself is more specific.
+        let own = &backend.treatment;
+        let kind = PolicyTargetKind::Backend;
         Some(BackendPlan {
             kind: BackendKind::Backend,
             namespace: id.namespace.clone(),
             name: id.name.clone(),
-            policy,
+            policy: own.health.unwrap_or_else(|| self.health_of(kind, id)),
+            affinity: own.affinity.clone().or_else(|| self.affinity_of(kind, id)),
             targets: vec![Target::at(backend.address?, Weight::ONE)],
         })
     }
@@ -171,27 +174,36 @@ impl<'r> Backends<'r> {
     fn health_of(&self, kind: PolicyTargetKind, id: &Id) -> HealthPolicy {
         self.health.get(&(kind, id)).copied().unwrap_or_default()
     }
+
+    fn affinity_of(&self, kind: PolicyTargetKind, id: &Id) -> Option<Affinity> {
+        self.affinity.get(&(kind, id)).cloned()
+    }
 }
 
-fn health_by_target<'r>(
+type ByTarget<'r, T> = HashMap<(PolicyTargetKind, &'r Id), T>;
+
+/// One part of what policies say, by what they say it of. Two policies cannot say the same of one target.
+fn by_target<'r, T>(
     resources: &'r Resources<'r>,
-) -> HashMap<(PolicyTargetKind, &'r Id), HealthPolicy> {
-    let mut places: HashMap<(PolicyTargetKind, &Id), String> = HashMap::new();
+    name: &str,
+    part: impl Fn(&Treatment) -> Option<T>,
+) -> ByTarget<'r, T> {
+    let mut places: ByTarget<'_, String> = HashMap::new();
     let mut found = HashMap::new();
     for policy in &resources.policies {
-        let Some(health) = policy.health else {
-            continue;
-        };
         for target in &policy.targets {
+            let Some(value) = part(&policy.treatment) else {
+                continue;
+            };
             let key = (target.kind, &target.id);
             if let Some(first) = places.get(&key) {
                 target.cursor.error(format!(
-                    "has its `health` from the policy at {first} already; leave one out"
+                    "has its `{name}` from the policy at {first} already; leave one out"
                 ));
                 continue;
             }
             places.insert(key, target.cursor.place());
-            found.insert(key, health);
+            found.insert(key, value);
         }
     }
     found

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::reader::Cursor;
+use crate::affinity::Affinity;
 use crate::balance::{HealthPolicy, Weight};
 use crate::route::{Created, Host, Match};
 
@@ -35,7 +36,7 @@ pub struct Resources<'a> {
     pub routes: Vec<HttpRoute<'a>>,
     pub services: Vec<Service<'a>>,
     pub slices: Vec<EndpointSlice<'a>>,
-    pub backends: Vec<StaticBackend<'a>>,
+    pub backends: Vec<StaticBackend>,
     pub policies: Vec<Policy<'a>>,
     /// Documents that were understood.
     pub count: usize,
@@ -129,15 +130,22 @@ pub struct SliceEndpoint {
     pub key: Option<String>,
 }
 
-pub struct StaticBackend<'a> {
+pub struct StaticBackend {
     pub id: Id,
     pub address: Option<SocketAddr>,
-    pub health: Option<(Cursor<'a>, HealthPolicy)>,
+    pub treatment: Treatment,
 }
 
 pub struct Policy<'a> {
     pub targets: Vec<PolicyTarget<'a>>,
+    pub treatment: Treatment,
+}
+
+/// How a backend is treated, as far as a document says.
+#[derive(Default)]
+pub struct Treatment {
     pub health: Option<HealthPolicy>,
+    pub affinity: Option<Affinity>,
 }
 
 pub struct PolicyTarget<'a> {

@@ -24,6 +24,7 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_common::{FlowSampleCells, Table};
@@ -31,7 +32,8 @@ use weir_common::{FlowSampleCells, Table};
 pub use failure::Failure;
 pub use settings::Settings;
 
-use crate::balance::{Balancer, Lease, Outcome};
+use crate::affinity;
+use crate::balance::{AffinityKey, Backend, Balancer, Lease, Outcome};
 use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab, UpstreamState};
 use crate::http::h1::{
     BodyDecoder, Forwarding, HeadError, RequestHead, ResponseEncoding, ResponseHead, Scheme, encode,
@@ -112,11 +114,11 @@ impl Proxy {
             return Ok(());
         };
         client.state = DownstreamState::InExchange(id);
-        let listener = client.listener;
+        let (listener, client) = (client.listener, client.client);
 
         let picked = self
             .route(listener, head)
-            .and_then(|backend| self.pick(backend, now));
+            .and_then(|backend| self.pick(backend, client, head, now));
         match picked {
             Ok(lease) => self.attempt(id, lease, head, now),
             Err(failure) => self.fail(id, failure, now),
@@ -134,15 +136,42 @@ impl Proxy {
             .ok_or(Failure::NoBackend)
     }
 
-    fn pick(&mut self, backend: usize, now: Moment) -> Result<Lease, Failure> {
+    /// By the request's affinity key if it has one, else the better of two.
+    fn pick(
+        &mut self,
+        backend: usize,
+        client: IpAddr,
+        head: &[u8],
+        now: Moment,
+    ) -> Result<Lease, Failure> {
         let backends = self.snapshot.backends();
         let backend = backends.get(backend).ok_or(Failure::NoBackend)?;
-        let Ok(lease) = self.balancer.pick(backend, now) else {
+        let picked = match self.affinity_key(backend, client, head) {
+            Some(key) => self.balancer.pick_bound(backend, key, &[], now),
+            None => self.balancer.pick(backend, now),
+        };
+        let Ok(lease) = picked else {
             self.counters.no_endpoint.increment();
             return Err(Failure::NoEndpoint);
         };
         self.counters.selections.of(lease.method()).increment();
         Ok(lease)
+    }
+
+    /// What binds the request to an endpoint; `None` where nothing is asked for, or nothing usable found.
+    fn affinity_key(&self, backend: &Backend, client: IpAddr, head: &[u8]) -> Option<AffinityKey> {
+        let request = affinity::Request {
+            bytes: head,
+            head: &self.request_head,
+            client,
+        };
+        match self.snapshot.affinity_of(backend)?.key(&request) {
+            Ok(key) => Some(key),
+            Err(unbound) => {
+                self.counters.unbound.of(unbound).increment();
+                None
+            }
+        }
     }
 
     /// Sends the request head to the endpoint picked, on an idle connection if there is one.

@@ -2,6 +2,7 @@
 //! workers.
 
 use super::counter::{Counter, CounterOf, Gauge, Label};
+use crate::affinity::Unbound;
 use crate::balance::Method;
 
 /// Everything one worker counts. Figures of single endpoints are not here: they lie in the shared tables.
@@ -42,6 +43,8 @@ pub struct WorkerCounters {
 
     /// Picks, by how they were decided.
     pub selections: CounterOf<Method>,
+    /// Requests without a usable affinity value, where one was wanted.
+    pub unbound: CounterOf<Unbound>,
     /// Picks that found nothing.
     pub no_endpoint: Counter,
     /// Response heads timed by the kernel.
@@ -185,6 +188,22 @@ impl Label for Method {
     }
 }
 
+impl Label for Unbound {
+    const ALL: &'static [Self] = &[Self::EvaluationError, Self::WrongType, Self::Empty];
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::EvaluationError => "evaluation_error",
+            Self::WrongType => "wrong_type",
+            Self::Empty => "empty",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +223,7 @@ mod tests {
         assert_places_and_names_are_distinct::<ResponseClass>();
         assert_places_and_names_are_distinct::<LocalCause>();
         assert_places_and_names_are_distinct::<Method>();
+        assert_places_and_names_are_distinct::<Unbound>();
     }
 
     #[test]

@@ -111,6 +111,12 @@ impl Sums<'_> {
             "method",
             |worker| &worker.selections,
         );
+        self.labelled(
+            "weir_affinity_total",
+            "Requests balanced without the affinity asked for, by what their value was.",
+            "result",
+            |worker| &worker.unbound,
+        );
         self.counter(
             "weir_no_endpoint_total",
             "Picks that found nothing to pick.",

@@ -7,35 +7,37 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 14] = [
+const MODULES: [(&str, &[&str]); 15] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
     ("timer", &["moment"]),
     ("route", &["http"]),
     ("cel", &[]),
-    ("snapshot", &["balance", "route"]),
-    ("config", &["balance", "route", "snapshot"]),
-    ("metrics", &["moment", "balance", "snapshot"]),
+    ("affinity", &["http", "balance", "cel"]),
+    ("snapshot", &["balance", "route", "affinity"]),
+    ("config", &["balance", "route", "affinity", "snapshot"]),
+    ("metrics", &["moment", "balance", "affinity", "snapshot"]),
     ("seam", &["moment"]),
     ("conn", &["moment", "http", "timer", "seam"]),
     (
         "exchange",
         &[
-            "moment", "http", "balance", "timer", "route", "snapshot", "metrics", "seam", "conn",
+            "moment", "http", "balance", "timer", "route", "affinity", "snapshot", "metrics",
+            "seam", "conn",
         ],
     ),
     (
         "runtime",
         &[
-            "moment", "http", "balance", "timer", "route", "snapshot", "config", "metrics", "seam",
-            "conn", "exchange",
+            "moment", "http", "balance", "timer", "route", "affinity", "snapshot", "config",
+            "metrics", "seam", "conn", "exchange",
         ],
     ),
     (
         "cli",
         &[
-            "moment", "balance", "snapshot", "config", "metrics", "exchange", "runtime",
+            "moment", "balance", "affinity", "snapshot", "config", "metrics", "exchange", "runtime",
         ],
     ),
 ];

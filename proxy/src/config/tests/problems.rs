@@ -265,7 +265,17 @@ spec:
         (
             "    health:",
             "    sessionAffinity: {source: x}\n    health:",
-            "spec.backend.sessionAffinity: is not supported yet; leave it out",
+            "spec.backend.sessionAffinity.source: line 1, column 1: `x` is not known here",
+        ),
+        (
+            "name: api}\n  backend:",
+            "name: api, sectionName: a}\n  backend:\n    sessionAffinity: {source: request.path}",
+            "spec.targetRefs[0].sectionName: backend.sessionAffinity must target the whole AgentgatewayBackend, not an individual AI provider",
+        ),
+        (
+            "    health:",
+            "    sessionAffinity: {}\n    health:",
+            "spec.backend.sessionAffinity: has no `source`; add it",
         ),
         (
             "    health:",

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::*;
+use crate::affinity::Affinity;
 use crate::balance::{BackendKind, Eviction, HealthPolicy, Percent, Weight};
 use crate::route::Host;
 use crate::snapshot::Target;
@@ -162,6 +163,60 @@ spec:
 }
 
 #[test]
+fn what_a_backend_says_itself_binds_before_a_policy_and_both_spellings_are_read() {
+    let documents = "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayBackend
+metadata: {name: api}
+spec:
+  static: {host: 10.0.0.9, port: 80}
+  policies:
+    sessionAffinity:
+      source: request.headers[\"x-session-id\"]
+---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: by-path}
+spec:
+  targetRefs:
+  - {group: agentgateway.dev, kind: AgentgatewayBackend, name: api}
+  backend:
+    sessionAffinity:
+      source: request.path
+---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: by-cookie}
+spec:
+  targetRefs: [{kind: Service, name: shop}]
+  backend: {sessionAffinity: {source: 'cookie(\"session\")'}}
+";
+    let split = changed(
+        SHOP,
+        "    - {name: shop, port: 80}\n",
+        "    - {name: shop, port: 80}
+    - {group: agentgateway.dev, kind: AgentgatewayBackend, name: api}\n",
+    );
+    let bound = |text: &str| -> Vec<String> {
+        let plan = plan(text);
+        let affinities = plan
+            .backends
+            .iter()
+            .map(|backend| backend.affinity.as_ref());
+        affinities
+            .map(|affinity| affinity.map_or("", Affinity::source).to_owned())
+            .collect()
+    };
+    let text = split + documents;
+    let cookie = "cookie(\"session\")";
+    assert_eq!(bound(&text), [cookie, "request.headers[\"x-session-id\"]"]);
+    let own = "  policies:
+    sessionAffinity:
+      source: request.headers[\"x-session-id\"]\n";
+    assert_eq!(bound(&changed(&text, own, "")), [cookie, "request.path"]);
+}
+
+#[test]
 fn json_says_the_same_as_yaml() {
     let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(SHOP).expect("YAML");
     let sources: Vec<Source> = documents
@@ -186,9 +241,11 @@ fn the_documents_of_a_quick_start_serve_the_same() {
         target("10.0.0.3:80", 3),
         target("[fd00::1]:80", 0),
     ];
-    let text = quick_documents(&listen, &targets).expect("documents");
+    let affinity =
+        Affinity::compile(r#"request.headers["x\\y"] + ': # "'"#).expect("an expression");
+    let text = quick_documents(&listen, &targets, Some(&affinity)).expect("documents");
     let written = plan(&text);
-    let quick = Plan::quick(&listen, &targets);
+    let quick = Plan::quick(&listen, &targets).with_affinity(Some(&affinity));
     assert_eq!(written.backends, quick.backends);
     let served = |plan: &Plan| -> Vec<(SocketAddr, Vec<usize>)> {
         let listeners = plan.listeners.iter();
@@ -203,7 +260,7 @@ fn the_documents_of_a_quick_start_serve_the_same() {
         assert_eq!(rules[0].host, Host::Any);
         assert_eq!(rules[0].matches, crate::route::Match::default());
     }
-    let any = quick_documents(&["127.0.0.1:0"].map(address), &targets);
+    let any = quick_documents(&["127.0.0.1:0"].map(address), &targets, None);
     assert_eq!(any, Err(QuickError::AnyPort(address("127.0.0.1:0"))));
 }
 

@@ -128,6 +128,14 @@ impl RequestHead {
         }
     }
 
+    /// The path with its query as received, which of an absolute target may lack the path.
+    pub fn path_and_query<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        match self.line.target.path.of(bytes) {
+            [] => self.line.missing_path(b"").as_bytes(),
+            text => text,
+        }
+    }
+
     /// Host and port the request is for: of an absolute target, else of `Host`. Only HTTP/1.0 has requests without.
     pub fn host<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         self.host.map(|host| host.of(bytes))

@@ -37,6 +37,9 @@ pub struct BackendDump {
     pub kind: BackendKind,
     pub name: String,
     pub namespace: String,
+    /// The expression its requests are bound to endpoints by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<String>,
     pub endpoints: Vec<EndpointDump>,
 }
 
@@ -135,6 +138,10 @@ impl BackendDump {
             kind: backend.kind,
             name: backend.name.clone(),
             namespace: backend.namespace.clone(),
+            affinity: observed
+                .snapshot
+                .affinity_of(backend)
+                .map(|affinity| affinity.source().to_owned()),
             endpoints: endpoints.collect(),
         }
     }
