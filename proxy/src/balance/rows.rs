@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::load;
 use super::shared::SharedTables;
 use super::state::EndpointState;
 
@@ -28,6 +29,10 @@ pub struct TablesFull {
 pub struct EndpointRows {
     tables: SharedTables,
     admitted: HashMap<(Arc<str>, SocketAddr), EndpointRow>,
+    /// Rows whose endpoints are gone. One may be given out again once nothing is in flight on it.
+    retired: Vec<u32>,
+    /// Rows from here on were never given out.
+    untouched: usize,
 }
 
 impl EndpointRows {
@@ -35,6 +40,8 @@ impl EndpointRows {
         Self {
             tables,
             admitted: HashMap::new(),
+            retired: Vec::new(),
+            untouched: 0,
         }
     }
 
@@ -54,17 +61,82 @@ impl EndpointRows {
         Ok(row)
     }
 
-    fn fresh_row(&self) -> Result<EndpointRow, TablesFull> {
-        let capacity = self.tables.sizes.capacity;
-        let index = self.admitted.len();
-        if index >= capacity {
-            return Err(TablesFull { capacity });
-        }
+    /// Forgets the endpoints that are not wanted any more. Only once every worker has left the snapshots they were in:
+    /// their rows go to others.
+    pub fn retire(&mut self, is_wanted: impl Fn(&EndpointRow) -> bool) {
+        let retired = self.admitted.extract_if(|_, row| !is_wanted(row));
+        self.retired.extend(retired.map(|(_, row)| row.index));
+    }
+
+    fn fresh_row(&mut self) -> Result<EndpointRow, TablesFull> {
+        let index = self.free_index()?;
         let row = EndpointRow {
-            index: u32::try_from(index).map_err(|_| TablesFull { capacity })?,
+            index,
             generation: self.tables.meta[0].generation.fetch_add(1, Relaxed) + 1,
         };
         EndpointState::of(&self.tables, row).reset();
         Ok(row)
+    }
+
+    /// Rows never used come first, so that late news of an endpoint that is gone meets another one as late as possible.
+    fn free_index(&mut self) -> Result<u32, TablesFull> {
+        let capacity = self.tables.sizes.capacity;
+        let full = TablesFull { capacity };
+        if self.untouched < capacity {
+            let index = u32::try_from(self.untouched).map_err(|_| full)?;
+            self.untouched += 1;
+            return Ok(index);
+        }
+        let is_idle = |index: &u32| load::pending(&self.tables, *index) == 0;
+        let place = self.retired.iter().position(is_idle).ok_or(full)?;
+        Ok(self.retired.remove(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::outcome::Outcome;
+    use crate::balance::shared::Sizes;
+
+    fn tables(capacity: usize) -> SharedTables {
+        SharedTables::anonymous(Sizes {
+            capacity,
+            workers: 2,
+            cpus: 1,
+            flows: 1,
+        })
+    }
+
+    fn admit(rows: &mut EndpointRows, port: u16) -> Result<EndpointRow, TablesFull> {
+        rows.admit(&"one".into(), ([10, 0, 0, 1], port).into())
+    }
+
+    #[test]
+    fn a_row_is_given_out_again_only_when_nothing_is_in_flight_on_any_worker() {
+        let tables = tables(2);
+        let mut rows = EndpointRows::new(tables.clone());
+        let kept = admit(&mut rows, 1).expect("a row");
+        let gone = admit(&mut rows, 2).expect("a row");
+        load::on_pick(&tables, 1, gone.index);
+        rows.retire(|row| *row == kept);
+        assert_eq!(admit(&mut rows, 3), Err(TablesFull { capacity: 2 }));
+        load::on_finish(&tables, 1, gone.index, Outcome::Failure);
+
+        let next = admit(&mut rows, 3).expect("the row that is free now");
+        assert_eq!(next.index, gone.index);
+        assert_ne!(next.generation, gone.generation);
+        assert!(!EndpointState::of(&tables, gone).is_current());
+        assert_eq!(load::counts(&tables, next.index), Default::default());
+        assert_eq!(admit(&mut rows, 1), Ok(kept));
+    }
+
+    #[test]
+    fn an_endpoint_that_returns_starts_afresh() {
+        let mut rows = EndpointRows::new(tables(2));
+        let first = admit(&mut rows, 1).expect("a row");
+        rows.retire(|_| false);
+        let again = admit(&mut rows, 1).expect("a row");
+        assert_ne!(again, first);
     }
 }
