@@ -21,19 +21,26 @@ use crate::wait::becomes_some;
 pub struct Place {
     namespace: Option<Arc<File>>,
     core: Option<usize>,
+    is_batch: bool,
 }
 
 impl Place {
     pub(crate) fn inside(namespace: Arc<File>) -> Self {
         Self {
             namespace: Some(namespace),
-            core: None,
+            ..Self::default()
         }
     }
 
     /// The same place, and only on this core.
     pub fn on_core(mut self, core: usize) -> Self {
         self.core = Some(core);
+        self
+    }
+
+    /// The same place, where waking up interrupts nobody: each runs until it waits or its slice is over (SCHED_BATCH).
+    pub fn as_batch(mut self) -> Self {
+        self.is_batch = true;
         self
     }
 
@@ -46,6 +53,9 @@ impl Place {
             let mut only = CpuSet::new();
             only.set(core);
             sched_setaffinity(None, &only)?;
+        }
+        if self.is_batch {
+            become_batch()?;
         }
         Ok(())
     }
@@ -86,9 +96,18 @@ impl Place {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             place.move_here()
         };
-        // SAFETY: between fork and exec the closure only makes the system calls prctl, setns and sched_setaffinity; it
-        // takes no lock and allocates nothing.
+        // SAFETY: between fork and exec the closure only makes the system calls prctl, setns, sched_setaffinity and
+        // sched_setscheduler; it takes no lock and allocates nothing.
         unsafe { command.pre_exec(enter) };
+    }
+}
+
+fn become_batch() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: pid 0 is the calling thread, and the parameters live through the call, which only reads them.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -59,7 +59,9 @@ impl Subject {
             Subject::SmallSplit => {
                 "proxy alone on one core, load and endpoints on the other, at saturation"
             }
-            Subject::SmallShared => "load, endpoints and proxy on one core, at saturation",
+            Subject::SmallShared => {
+                "load, endpoints and proxy on one core, none interrupting another, at saturation"
+            }
             Subject::LargeSplit => {
                 "proxy alone on one core, load and endpoints on the other, at saturation"
             }

@@ -90,6 +90,7 @@ fn run(mut arguments: Http) -> Result<()> {
     arguments.programs.keep_configuration_in(&arguments.out);
 
     let mut report = Report::new(&arguments.contenders);
+    println!("{}", report.machine());
     for subject in arguments.subjects.clone() {
         measure(subject, &arguments, &mut report)?;
         report.print(subject);

@@ -13,6 +13,7 @@ use crate::round::DISTURBED;
 
 /// All outcomes, in the order of the rounds.
 pub struct Report {
+    machine: Machine,
     contenders: Vec<Contender>,
     outcomes: BTreeMap<(Subject, Contender), Vec<Outcome>>,
 }
@@ -44,6 +45,7 @@ impl Spread {
 impl Report {
     pub fn new(contenders: &[Contender]) -> Self {
         Self {
+            machine: Machine::here(),
             contenders: contenders.to_vec(),
             outcomes: BTreeMap::new(),
         }
@@ -62,6 +64,10 @@ impl Report {
             .filter_map(|peer| self.spread(Subject::SmallSplit, peer, per_second))
             .map(|spread| spread.median / 2.0)
             .reduce(f64::min)
+    }
+
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Prints the table of a subject.
@@ -161,7 +167,7 @@ impl Report {
     }
 
     pub fn write(&self, file: &Path) -> Result<()> {
-        let rounds: Vec<Entry> = self
+        let measured: Vec<Entry> = self
             .outcomes
             .iter()
             .map(|(&(subject, contender), rounds)| Entry {
@@ -171,8 +177,8 @@ impl Report {
             })
             .collect();
         let text = serde_json::to_string_pretty(&File {
-            machine: Machine::here(),
-            measured: rounds,
+            machine: &self.machine,
+            measured,
         })?;
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     }
@@ -180,7 +186,7 @@ impl Report {
 
 #[derive(Serialize)]
 struct File<'a> {
-    machine: Machine,
+    machine: &'a Machine,
     measured: Vec<Entry<'a>>,
 }
 
@@ -192,8 +198,8 @@ struct Entry<'a> {
 }
 
 /// What figures can only be compared on.
-#[derive(Serialize)]
-struct Machine {
+#[derive(Clone, Serialize)]
+pub struct Machine {
     kernel: String,
     processor: String,
     nginx: String,
@@ -201,7 +207,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn here() -> Self {
+    pub fn here() -> Self {
         let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
         let processors = read("/proc/cpuinfo");
         let processor = processors
@@ -214,6 +220,18 @@ impl Machine {
             nginx: version("nginx"),
             haproxy: version("haproxy"),
         }
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            kernel,
+            processor,
+            nginx,
+            haproxy,
+        } = self;
+        write!(f, "Linux {kernel} on {processor}; {nginx}; {haproxy}")
     }
 }
 

@@ -22,14 +22,23 @@ pub enum Setting {
 }
 
 impl Setting {
-    pub fn contender_core(self) -> usize {
-        1
+    /// The core of the contender, and that of load and endpoints.
+    pub fn cores(self) -> (usize, usize) {
+        match self {
+            Setting::Split => (1, 0),
+            Setting::Shared => (1, 1),
+        }
     }
 
-    pub fn rig_core(self) -> usize {
+    /// Where the contender runs, and where load and endpoints do.
+    fn places(self) -> (Place, Place) {
+        let (contender, rig) = self.cores();
+        let on = |core| Place::default().on_core(core);
         match self {
-            Setting::Split => 0,
-            Setting::Shared => 1,
+            Setting::Split => (on(contender), on(rig)),
+            // Otherwise every response sent would wake the rig at once and take the core from the contender, up to once
+            // a system call: what would be measured is the rig's presence.
+            Setting::Shared => (on(contender).as_batch(), on(rig).as_batch()),
         }
     }
 }
@@ -88,14 +97,9 @@ pub fn undisturbed(contender: Contender, programs: &Programs, plan: &Plan) -> Re
 }
 
 fn once(contender: Contender, programs: &Programs, plan: &Plan) -> Result<Round> {
-    let rig = Place::default().on_core(plan.setting.rig_core());
+    let (place, rig) = plan.setting.places();
     let origin = Origin::start(&rig, &["127.0.0.1:0".parse()?; 2])?;
-    let core = plan.setting.contender_core();
-    let running = contender.start(
-        programs,
-        origin.addresses(),
-        &Place::default().on_core(core),
-    )?;
+    let running = contender.start(programs, origin.addresses(), &place)?;
 
     let load = Load {
         target: running.address,
@@ -127,7 +131,8 @@ fn once(contender: Contender, programs: &Programs, plan: &Plan) -> Result<Round>
         );
     }
     let ours = [std::process::id(), process];
-    let usage = after.since(&before, &ours, &[core, plan.setting.rig_core()]);
+    let (core, rig_core) = plan.setting.cores();
+    let usage = after.since(&before, &ours, &[core, rig_core]);
     let cpu_us = usage.run_time.as_secs_f64() * 1e6 / report.responses as f64;
     Ok(Round {
         cpu_us,
