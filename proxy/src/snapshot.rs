@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use crate::affinity::Affinity;
 use crate::balance::{
-    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRows, HealthPolicy, TablesFull,
-    Weight,
+    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRows, Policy, TablesFull, Weight,
 };
 use crate::route::Rules;
 
@@ -20,7 +19,7 @@ pub struct Snapshot {
     pub listeners: Vec<Listener>,
     backends: Vec<Backend>,
     /// Of the backends, in the same order.
-    affinities: Vec<Option<Affinity>>,
+    policies: Vec<BackendPolicy>,
 }
 
 /// Where clients connect, and who serves them.
@@ -44,10 +43,16 @@ pub struct BackendPlan {
     pub kind: BackendKind,
     pub namespace: String,
     pub name: String,
-    pub policy: HealthPolicy,
+    pub policy: BackendPolicy,
+    pub targets: Vec<Target>,
+}
+
+/// How requests of a backend are served. The default asks for nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BackendPolicy {
+    pub balance: Policy,
     /// What its requests are bound to endpoints by.
     pub affinity: Option<Affinity>,
-    pub targets: Vec<Target>,
 }
 
 /// An endpoint to be.
@@ -57,15 +62,18 @@ pub struct Target {
     pub key: Arc<str>,
     pub address: SocketAddr,
     pub weight: Weight,
+    /// How near it is, or how its group stands among the others.
+    pub bucket: Bucket,
 }
 
 impl Target {
-    /// An endpoint named by its address.
+    /// An endpoint named by its address, in the best bucket.
     pub fn at(address: SocketAddr, weight: Weight) -> Self {
         Self {
             key: address.to_string().into(),
             address,
             weight,
+            bucket: Bucket::default(),
         }
     }
 }
@@ -83,8 +91,7 @@ impl Plan {
                 kind: BackendKind::Service,
                 namespace: "default".into(),
                 name: "default".into(),
-                policy: HealthPolicy::default(),
-                affinity: None,
+                policy: BackendPolicy::default(),
                 targets: targets.to_vec(),
             }],
         }
@@ -93,7 +100,7 @@ impl Plan {
     /// Binds the requests of all backends by this.
     pub fn with_affinity(mut self, affinity: Option<&Affinity>) -> Self {
         for backend in &mut self.backends {
-            backend.affinity = affinity.cloned();
+            backend.policy.affinity = affinity.cloned();
         }
         self
     }
@@ -107,8 +114,8 @@ impl Plan {
 impl Snapshot {
     /// Gives the endpoints rows.
     pub fn new(revision: u64, plan: Plan, rows: &mut EndpointRows) -> Result<Self, TablesFull> {
-        let affinities = plan.backends.iter();
-        let affinities = affinities.map(|backend| backend.affinity.clone()).collect();
+        let policies = plan.backends.iter();
+        let policies = policies.map(|backend| backend.policy.clone()).collect();
         let backends: Result<Vec<Backend>, TablesFull> = plan
             .backends
             .into_iter()
@@ -119,7 +126,7 @@ impl Snapshot {
             revision,
             listeners: plan.listeners,
             backends: backends?,
-            affinities,
+            policies,
         })
     }
 
@@ -132,9 +139,9 @@ impl Snapshot {
         self.listeners.get(listener).map(|listener| &listener.rules)
     }
 
-    /// What the requests of a backend are bound by; `None`: by nothing.
-    pub fn affinity_of(&self, backend: &Backend) -> Option<&Affinity> {
-        self.affinities.get(backend.id.place)?.as_ref()
+    /// How requests of a backend of this snapshot are served.
+    pub fn policy_of(&self, backend: &Backend) -> Option<&BackendPolicy> {
+        self.policies.get(backend.id.place)
     }
 }
 
@@ -149,12 +156,12 @@ impl BackendPlan {
                     key: target.key,
                     address: target.address,
                     weight: target.weight,
-                    bucket: Bucket::default(),
+                    bucket: target.bucket,
                 })
             })
             .collect();
         let backend = Backend::new(id, self.kind, self.name, self.namespace, endpoints?);
-        Ok(backend.with_policy(self.policy))
+        Ok(backend.with_policy(self.policy.balance))
     }
 }
 

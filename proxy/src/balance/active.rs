@@ -122,7 +122,7 @@ impl ActiveSet {
     fn refresh(&mut self, backend: &Backend, tables: &SharedTables, now: Moment) {
         let state = |endpoint: &Endpoint| EndpointState::of(tables, endpoint.row);
         for endpoint in backend.endpoints() {
-            state(endpoint).readmit_if_due(backend.policy.restored_health(), now);
+            state(endpoint).readmit_if_due(backend.policy.health.restored_health(), now);
         }
 
         // Read before the rows: an ejection in between raises it, and we look again at the next pick.

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;
-use super::outlier::HealthPolicy;
-use super::rendezvous::{BoundedLoad, Candidate, EndpointHash};
+use super::policy::Policy;
+use super::rendezvous::{Candidate, EndpointHash};
 
 /// Which backend of which snapshot: workers remember per backend what is active in it, and forget when this changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,17 +42,14 @@ pub struct Backend {
     pub kind: BackendKind,
     pub name: String,
     pub namespace: String,
-    /// When an endpoint of it is ejected.
-    pub policy: HealthPolicy,
-    /// How much more than the average a bound endpoint may carry; `None`: any load.
-    pub bounded_load: Option<BoundedLoad>,
+    pub policy: Policy,
     endpoints: Vec<Endpoint>,
     /// Of the endpoints' keys, in the same order.
     hashes: Vec<EndpointHash>,
 }
 
 impl Backend {
-    /// A backend under the default health policy.
+    /// A backend under the default policy.
     pub fn new(
         id: BackendId,
         kind: BackendKind,
@@ -67,20 +64,14 @@ impl Backend {
             kind,
             name: name.into(),
             namespace: namespace.into(),
-            policy: HealthPolicy::default(),
-            bounded_load: None,
+            policy: Policy::default(),
             hashes: endpoints.iter().map(hash).collect(),
             endpoints,
         }
     }
 
-    pub fn with_policy(mut self, policy: HealthPolicy) -> Self {
+    pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
-        self
-    }
-
-    pub fn with_bounded_load(mut self, factor: BoundedLoad) -> Self {
-        self.bounded_load = Some(factor);
         self
     }
 

@@ -71,7 +71,7 @@ impl Balancer {
         let tables = &self.tables;
         let endpoints = backend.endpoints();
         let row = |place: usize| endpoints[place].row.index;
-        let limit = backend.bounded_load.map(|factor| {
+        let limit = backend.policy.bounded_load.map(|factor| {
             factor.limit(
                 active
                     .candidates()
@@ -99,7 +99,7 @@ impl Balancer {
     fn lease(&self, backend: &Backend, place: usize, method: Method) -> Lease {
         let endpoint = &backend.endpoints()[place];
         load::on_pick(&self.tables, self.worker, endpoint.row.index);
-        Lease::new(endpoint, method, backend.policy)
+        Lease::new(endpoint, method, backend.policy.health)
     }
 
     /// A number below `limit`, for what is drawn before a backend is picked from.

@@ -84,7 +84,7 @@ fn backends(plan: &Plan) -> String {
             backend.kind.to_string(),
             format!("{}/{}", backend.namespace, backend.name),
             backend.targets.len().to_string(),
-            ejection(&backend.policy),
+            ejection(&backend.policy.balance.health),
             affinity(backend),
         ]
     });
@@ -93,7 +93,11 @@ fn backends(plan: &Plan) -> String {
 
 /// What binds the requests of a backend.
 fn affinity(backend: &BackendPlan) -> String {
-    let source = backend.affinity.as_ref().map_or("none", Affinity::source);
+    let source = backend
+        .policy
+        .affinity
+        .as_ref()
+        .map_or("none", Affinity::source);
     // An expression may have several lines, a row of a table has one.
     source.replace(['\n', '\r', '\t'], " ")
 }

@@ -36,7 +36,7 @@ fn rules_of(route: &HttpRoute<'_>, backends: &mut Backends<'_>) -> Vec<Rule> {
             .backends
             .iter()
             .filter_map(|backend| Some((backends.place(backend)?, backend.weight)));
-        let split = Arc::new(Split::new(shares));
+        let handling = Arc::new(Split::new(shares).into());
         rules.extend(rule.matches.iter().map(|matches| Rule {
             host: Host::Any,
             matches: matches.clone(),
@@ -46,7 +46,7 @@ fn rules_of(route: &HttpRoute<'_>, backends: &mut Backends<'_>) -> Vec<Rule> {
                 name: route.id.name.as_str().into(),
                 rule: place,
             },
-            split: split.clone(),
+            handling: Arc::clone(&handling),
         }));
     }
     rules

@@ -9,8 +9,8 @@ use super::resources::{
     ServicePort, StaticBackend, Treatment,
 };
 use crate::affinity::Affinity;
-use crate::balance::{BackendKind, HealthPolicy, Weight};
-use crate::snapshot::{BackendPlan, Target};
+use crate::balance::{BackendKind, HealthPolicy, Policy, Weight};
+use crate::snapshot::{BackendPlan, BackendPolicy, Target};
 
 pub struct Backends<'r> {
     resources: &'r Resources<'r>,
@@ -120,8 +120,7 @@ impl<'r> Backends<'r> {
             kind: BackendKind::Service,
             namespace: id.namespace.clone(),
             name: id.name.clone(),
-            policy: self.health_of(PolicyTargetKind::Service, id),
-            affinity: self.affinity_of(PolicyTargetKind::Service, id),
+            policy: self.policy_of(PolicyTargetKind::Service, id, &Treatment::default()),
             targets,
         })
     }
@@ -158,25 +157,26 @@ impl<'r> Backends<'r> {
             reference.cursor.error(message);
             return None;
         };
-        // What stands on the backend itself is more specific.
-        let own = &backend.treatment;
-        let kind = PolicyTargetKind::Backend;
         Some(BackendPlan {
             kind: BackendKind::Backend,
             namespace: id.namespace.clone(),
             name: id.name.clone(),
-            policy: own.health.unwrap_or_else(|| self.health_of(kind, id)),
-            affinity: own.affinity.clone().or_else(|| self.affinity_of(kind, id)),
+            policy: self.policy_of(PolicyTargetKind::Backend, id, &backend.treatment),
             targets: vec![Target::at(backend.address?, Weight::ONE)],
         })
     }
 
-    fn health_of(&self, kind: PolicyTargetKind, id: &Id) -> HealthPolicy {
-        self.health.get(&(kind, id)).copied().unwrap_or_default()
-    }
-
-    fn affinity_of(&self, kind: PolicyTargetKind, id: &Id) -> Option<Affinity> {
-        self.affinity.get(&(kind, id)).cloned()
+    /// What stands on a backend itself is more specific than what a policy says of it.
+    fn policy_of(&self, kind: PolicyTargetKind, id: &Id, own: &Treatment) -> BackendPolicy {
+        let health = own.health.or_else(|| self.health.get(&(kind, id)).copied());
+        let affinity = own.affinity.as_ref();
+        BackendPolicy {
+            balance: Policy {
+                health: health.unwrap_or_default(),
+                ..Policy::default()
+            },
+            affinity: affinity.or_else(|| self.affinity.get(&(kind, id))).cloned(),
+        }
     }
 }
 

@@ -130,7 +130,8 @@ impl Proxy {
     fn route(&mut self, listener: usize, head: &[u8]) -> Result<usize, Failure> {
         let rules = self.snapshot.rules(listener).ok_or(Failure::NoRoute)?;
         let request = Request::new(&self.request_head, head);
-        let split = rules.find(request).ok_or(Failure::NoRoute)?;
+        let handling = rules.find(request).ok_or(Failure::NoRoute)?;
+        let split = &handling.split;
         split
             .draw(|limit| self.balancer.draw_below(limit))
             .ok_or(Failure::NoBackend)
@@ -160,12 +161,13 @@ impl Proxy {
 
     /// What binds the request to an endpoint; `None` where nothing is asked for, or nothing usable found.
     fn affinity_key(&self, backend: &Backend, client: IpAddr, head: &[u8]) -> Option<AffinityKey> {
+        let affinity = self.snapshot.policy_of(backend)?.affinity.as_ref()?;
         let request = affinity::Request {
             bytes: head,
             head: &self.request_head,
             client,
         };
-        match self.snapshot.affinity_of(backend)?.key(&request) {
+        match affinity.key(&request) {
             Ok(key) => Some(key),
             Err(unbound) => {
                 self.counters.unbound.of(unbound).increment();

@@ -36,7 +36,19 @@ pub struct Rule {
     pub host: Host,
     pub matches: Match,
     pub origin: Origin,
-    pub split: Arc<Split>,
+    pub handling: Arc<Handling>,
+}
+
+/// What becomes of the requests that match a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handling {
+    pub split: Split,
+}
+
+impl From<Split> for Handling {
+    fn from(split: Split) -> Self {
+        Self { split }
+    }
 }
 
 /// Conditions that must all hold. The default holds for every request.
@@ -68,16 +80,16 @@ impl Rules {
             host: Host::Any,
             matches: Match::default(),
             origin: Origin::default(),
-            split: Arc::new(Split::one(backend)),
+            handling: Arc::new(Split::one(backend).into()),
         }])
     }
 
-    /// Where this request goes; `None` if no rule matches.
-    pub fn find(&self, request: Request<'_>) -> Option<&Split> {
+    /// What becomes of this request; `None` if no rule matches.
+    pub fn find(&self, request: Request<'_>) -> Option<&Handling> {
         self.rules
             .iter()
             .find(|rule| rule.is_for(request))
-            .map(|rule| &*rule.split)
+            .map(|rule| &*rule.handling)
     }
 
     /// In the order of precedence.
@@ -87,7 +99,10 @@ impl Rules {
 
     /// Places of all backends these rules lead to, in ascending order.
     pub fn backends(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = self.iter().flat_map(|rule| rule.split.backends()).collect();
+        let mut places: Vec<usize> = self
+            .iter()
+            .flat_map(|rule| rule.handling.split.backends())
+            .collect();
         places.sort_unstable();
         places.dedup();
         places

@@ -8,8 +8,8 @@ fn found(rules: &Rules, text: &str) -> Option<usize> {
     let mut head = RequestHead::default();
     head.parse(text.as_bytes(), &HeadLimits::default())
         .expect("a valid head");
-    let split = rules.find(Request::new(&head, text.as_bytes()))?;
-    split.draw(|_| 0)
+    let handling = rules.find(Request::new(&head, text.as_bytes()))?;
+    handling.split.draw(|_| 0)
 }
 
 fn get(host: &str, target: &str) -> String {
@@ -25,7 +25,7 @@ fn rules(list: Vec<(Host, Match)>) -> Rules {
             rule: place,
             ..Origin::default()
         },
-        split: Arc::new(Split::one(place)),
+        handling: Arc::new(Split::one(place).into()),
     };
     Rules::new(list.into_iter().enumerate().map(rule).collect())
 }
@@ -162,12 +162,15 @@ fn the_older_route_then_its_name_then_the_earlier_rule_decide_between_equals() {
         host: Host::Any,
         matches: Match::default(),
         origin,
-        split: Arc::new(Split::one(place)),
+        handling: Arc::new(Split::one(place).into()),
     };
     let mut list: Vec<Rule> = in_order.into_iter().enumerate().map(rule).collect();
     list.reverse();
     let places = Rules::new(list);
-    let places: Vec<_> = places.iter().map(|rule| rule.split.draw(|_| 0)).collect();
+    let places: Vec<_> = places
+        .iter()
+        .map(|rule| rule.handling.split.draw(|_| 0))
+        .collect();
     assert_eq!(places, [0, 1, 2, 3, 4].map(Some));
 }
 

@@ -117,7 +117,7 @@ fn beyond_its_bounded_load_a_winner_is_passed_over_for_the_next_best() {
     let next = lease.index() as usize;
     pool.finish(lease, Outcome::Neutral);
 
-    pool.backend = pool.backend.clone().with_bounded_load(factor);
+    pool.backend.policy.bounded_load = Some(factor);
     let mut held = Vec::new();
     for place in [0, 1, 2, home] {
         held.push(pool.lease_of(place));

@@ -71,7 +71,7 @@ impl Pool {
     }
 
     fn with_policy(mut self, policy: HealthPolicy) -> Self {
-        self.backend = self.backend.with_policy(policy);
+        self.backend.policy.health = policy;
         self
     }
 
@@ -95,7 +95,7 @@ impl Pool {
     fn lease_of(&mut self, place: usize) -> Lease {
         let endpoint = &self.backend.endpoints()[place];
         load::on_pick(&self.tables, 0, endpoint.row.index);
-        Lease::new(endpoint, Method::P2c, self.backend.policy)
+        Lease::new(endpoint, Method::P2c, self.backend.policy.health)
     }
 
     /// One attempt on this very endpoint that fails.

@@ -25,7 +25,7 @@ fn a_service_is_its_ready_endpoints_named_by_their_pods() {
     let backend = &plan.backends[0];
     assert_eq!(backend.kind, BackendKind::Service);
     assert_eq!((&*backend.namespace, &*backend.name), ("default", "shop"));
-    assert_eq!(backend.policy, HealthPolicy::default());
+    assert_eq!(backend.policy.balance.health, HealthPolicy::default());
     assert_eq!(keys(&plan), ["//Pod/default/shop-a", "10.0.0.2:8000"]);
     assert_eq!(backend.targets[0].address, address("10.0.0.1:8000"));
 }
@@ -144,7 +144,10 @@ spec:
   backend: {health: {}}
 ";
     let plan = plan(&text);
-    assert_eq!(plan.backends[0].policy, HealthPolicy { eviction: None });
+    assert_eq!(
+        plan.backends[0].policy.balance.health,
+        HealthPolicy { eviction: None }
+    );
     let api = &plan.backends[1];
     assert_eq!(api.kind, BackendKind::Backend);
     assert_eq!(
@@ -156,10 +159,10 @@ spec:
         restore_health: Percent::new(50),
         ..Eviction::default()
     };
-    assert_eq!(api.policy.eviction, Some(eviction));
+    assert_eq!(api.policy.balance.health.eviction, Some(eviction));
     let rule = plan.listeners[0].rules.iter().next().expect("a rule");
-    assert_eq!(rule.split.draw(|_| 8), Some(0));
-    assert_eq!(rule.split.draw(|_| 9), Some(1));
+    assert_eq!(rule.handling.split.draw(|_| 8), Some(0));
+    assert_eq!(rule.handling.split.draw(|_| 9), Some(1));
 }
 
 #[test]
@@ -202,7 +205,7 @@ spec:
         let affinities = plan
             .backends
             .iter()
-            .map(|backend| backend.affinity.as_ref());
+            .map(|backend| backend.policy.affinity.as_ref());
         affinities
             .map(|affinity| affinity.map_or("", Affinity::source).to_owned())
             .collect()

@@ -17,7 +17,7 @@ fn ruled(method: &str, split: Split) -> World {
         host: Host::Any,
         matches,
         origin: Origin::default(),
-        split: Arc::new(split),
+        handling: Arc::new(split.into()),
     };
     World::of(Setup {
         rules: Rules::new(vec![rule]),

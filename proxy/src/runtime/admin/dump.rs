@@ -140,7 +140,8 @@ impl BackendDump {
             namespace: backend.namespace.clone(),
             affinity: observed
                 .snapshot
-                .affinity_of(backend)
+                .policy_of(backend)
+                .and_then(|policy| policy.affinity.as_ref())
                 .map(|affinity| affinity.source().to_owned()),
             endpoints: endpoints.collect(),
         }

@@ -1,0 +1,13 @@
+//! How the endpoints of a backend are chosen and judged: what an operator may set, with the defaults.
+
+use super::outlier::HealthPolicy;
+use super::rendezvous::BoundedLoad;
+
+/// One backend's. The default asks for nothing: two draws, and the default ejection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// When an endpoint is ejected.
+    pub health: HealthPolicy,
+    /// How much more than the average a bound endpoint may carry; `None`: any load.
+    pub bounded_load: Option<BoundedLoad>,
+}
