@@ -4,7 +4,7 @@ use super::problem::Problems;
 use super::reader::{Context, Cursor, Object, closest};
 use super::resources::{Id, Resources};
 use super::tree::Node;
-use super::{agentgateway, gateway, http_route, service};
+use super::{agentgateway, gateway, http_route, service, weir_policy};
 use crate::route::Created;
 
 /// Kinds with the API versions they are read in.
@@ -35,7 +35,7 @@ const KINDS: [(&str, &str, Read); 7] = [
         "AgentgatewayPolicy",
         agentgateway::read_policy,
     ),
-    ("weir.dev/v1alpha1", "WeirPolicy", agentgateway::read_policy),
+    ("weir.dev/v1alpha1", "WeirPolicy", weir_policy::read_policy),
 ];
 
 /// Kinds Weir will read one day.

@@ -18,9 +18,12 @@ mod resolve;
 mod resolve_backends;
 mod resources;
 mod service;
+mod targets;
 #[cfg(test)]
 mod tests;
+mod treatment;
 mod tree;
+mod weir_policy;
 
 pub use problem::{Position, Problem, Severity};
 pub use quick::{QuickError, quick_documents};

@@ -151,6 +151,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// A number, whole or not, of at least this.
+    pub fn number(&self, least: f64) -> Option<f64> {
+        let wanted = format!("a number of at least {least}");
+        let number = match self.node.value {
+            Value::Whole(number) => number as f64,
+            Value::Fraction(number) => number,
+            _ => {
+                self.wrong_type(&wanted);
+                return None;
+            }
+        };
+        let fits = number.is_finite() && number >= least;
+        if !fits {
+            self.error(format!("{number} is out of range; write {wanted}"));
+        }
+        fits.then_some(number)
+    }
+
     pub fn port(&self) -> Option<u16> {
         self.whole(1..=65535)
     }

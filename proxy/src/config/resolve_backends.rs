@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use super::resolve::missing;
 use super::resources::{
     BackendRef, BackendTarget, EndpointSlice, Id, PolicyTargetKind, Resources, Service,
-    ServicePort, StaticBackend, Treatment,
+    ServicePort, StaticBackend,
 };
-use crate::affinity::Affinity;
-use crate::balance::{BackendKind, HealthPolicy, Policy, Weight};
+use super::treatment::Treatment;
+use crate::balance::{BackendKind, Weight};
 use crate::snapshot::{BackendPlan, BackendPolicy, Target};
 
 pub struct Backends<'r> {
@@ -17,8 +17,7 @@ pub struct Backends<'r> {
     services: HashMap<&'r Id, &'r Service<'r>>,
     slices: HashMap<&'r Id, Vec<&'r EndpointSlice<'r>>>,
     statics: HashMap<&'r Id, &'r StaticBackend>,
-    health: ByTarget<'r, HealthPolicy>,
-    affinity: ByTarget<'r, Affinity>,
+    policies: HashMap<(PolicyTargetKind, &'r Id), Treatment>,
     places: HashMap<BackendTarget, usize>,
     plans: Vec<BackendPlan>,
 }
@@ -36,8 +35,7 @@ impl<'r> Backends<'r> {
             services: services.map(|service| (&service.id, service)).collect(),
             slices,
             statics: statics.map(|backend| (&backend.id, backend)).collect(),
-            health: by_target(resources, "health", |of| of.health),
-            affinity: by_target(resources, "sessionAffinity", |of| of.affinity.clone()),
+            policies: by_target(resources),
             places: HashMap::new(),
             plans: Vec::new(),
         }
@@ -168,43 +166,27 @@ impl<'r> Backends<'r> {
 
     /// What stands on a backend itself is more specific than what a policy says of it.
     fn policy_of(&self, kind: PolicyTargetKind, id: &Id, own: &Treatment) -> BackendPolicy {
-        let health = own.health.or_else(|| self.health.get(&(kind, id)).copied());
-        let affinity = own.affinity.as_ref();
-        BackendPolicy {
-            balance: Policy {
-                health: health.unwrap_or_default(),
-                ..Policy::default()
-            },
-            affinity: affinity.or_else(|| self.affinity.get(&(kind, id))).cloned(),
-        }
+        let of_policies = self.policies.get(&(kind, id));
+        let both = of_policies.map(|policies| own.clone().or(policies));
+        both.as_ref().unwrap_or(own).policy()
     }
 }
 
-type ByTarget<'r, T> = HashMap<(PolicyTargetKind, &'r Id), T>;
-
-/// One part of what policies say, by what they say it of. Two policies cannot say the same of one target.
-fn by_target<'r, T>(
-    resources: &'r Resources<'r>,
-    name: &str,
-    part: impl Fn(&Treatment) -> Option<T>,
-) -> ByTarget<'r, T> {
-    let mut places: ByTarget<'_, String> = HashMap::new();
-    let mut found = HashMap::new();
+/// What policies say, by what they say it of. Two cannot say the same part of one target.
+fn by_target<'r>(resources: &'r Resources<'r>) -> HashMap<(PolicyTargetKind, &'r Id), Treatment> {
+    let mut said: HashMap<_, Treatment> = HashMap::new();
     for policy in &resources.policies {
         for target in &policy.targets {
-            let Some(value) = part(&policy.treatment) else {
-                continue;
-            };
-            let key = (target.kind, &target.id);
-            if let Some(first) = places.get(&key) {
-                target.cursor.error(format!(
-                    "has its `{name}` from the policy at {first} already; leave one out"
-                ));
-                continue;
+            let of_target = said.entry((target.kind, &target.id)).or_default();
+            for (part, _) in policy.treatment.parts() {
+                if let Some((_, first)) = of_target.parts().find(|(name, _)| *name == part) {
+                    target.cursor.error(format!(
+                        "has its `{part}` from {first} already; leave one out"
+                    ));
+                }
             }
-            places.insert(key, target.cursor.place());
-            found.insert(key, value);
+            *of_target = std::mem::take(of_target).or(&policy.treatment);
         }
     }
-    found
+    said
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::reader::Cursor;
-use crate::affinity::Affinity;
-use crate::balance::{HealthPolicy, Weight};
+use super::treatment::Treatment;
+use crate::balance::Weight;
 use crate::route::{Created, Host, Match};
 
 /// Name within a namespace.
@@ -139,13 +139,6 @@ pub struct StaticBackend {
 pub struct Policy<'a> {
     pub targets: Vec<PolicyTarget<'a>>,
     pub treatment: Treatment,
-}
-
-/// How a backend is treated, as far as a document says.
-#[derive(Default)]
-pub struct Treatment {
-    pub health: Option<HealthPolicy>,
-    pub affinity: Option<Affinity>,
 }
 
 pub struct PolicyTarget<'a> {

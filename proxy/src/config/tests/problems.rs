@@ -293,9 +293,53 @@ spec:
         .replace("careful", "bold");
     let problems = lines(&checked(&format!("{text}---{second}")).problems);
     assert!(
-        problems.contains("has its `health` from the policy at a.yaml:"),
+        problems.contains("has its `health` from AgentgatewayPolicy default/careful (a.yaml:"),
         "{problems}"
     );
+}
+
+#[test]
+fn mistakes_in_a_weir_policy_are_told() {
+    let policy = |keys: &str| {
+        format!(
+            "{SHOP}---
+apiVersion: weir.dev/v1alpha1
+kind: WeirPolicy
+metadata: {{name: spread}}
+spec:
+  targetRefs: [{{kind: Service, name: shop}}]
+{keys}"
+        )
+    };
+    for (keys, expected) in [
+        (
+            "  boundedLoad: 0.9",
+            "spec.boundedLoad: 0.9 is out of range; write a number of at least 1",
+        ),
+        (
+            "  boundedLoad: .nan",
+            "spec.boundedLoad: NaN is out of range; write a number of at least 1",
+        ),
+        (
+            "  boundedLoad: [2]",
+            "spec.boundedLoad: is a list; write a number of at least 1",
+        ),
+        (
+            "  boundedload: 2",
+            "spec.boundedload: is not a known field; did you mean `boundedLoad`?",
+        ),
+        (
+            "  hedge: {after: p95}",
+            "spec.hedge: is not supported yet; leave it out",
+        ),
+        (
+            "  traffic: {retry: {}}",
+            "spec.traffic: is not a known field; leave it out",
+        ),
+    ] {
+        let problems = lines(&checked(&policy(keys)).problems);
+        assert!(problems.contains(expected), "{keys}\n{problems}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::affinity::Affinity;
-use crate::balance::{BackendKind, Eviction, HealthPolicy, Percent, Weight};
+use crate::balance::{BackendKind, BoundedLoad, Eviction, HealthPolicy, Percent, Weight};
 use crate::route::Host;
 use crate::snapshot::Target;
 
@@ -217,6 +217,31 @@ spec:
     sessionAffinity:
       source: request.headers[\"x-session-id\"]\n";
     assert_eq!(bound(&changed(&text, own, "")), [cookie, "request.path"]);
+}
+
+#[test]
+fn policies_that_say_different_things_of_a_backend_add_up() {
+    let text = SHOP.to_owned()
+        + "---
+apiVersion: weir.dev/v1alpha1
+kind: WeirPolicy
+metadata: {name: spread}
+spec:
+  targetRefs: [{kind: Service, name: shop}]
+  boundedLoad: 1.25
+---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: by-path}
+spec:
+  targetRefs: [{kind: Service, name: shop}]
+  backend: {sessionAffinity: {source: request.path}}
+";
+    let plan = plan(&text);
+    let policy = &plan.backends[0].policy;
+    assert_eq!(policy.balance.bounded_load, BoundedLoad::new(1.25));
+    assert_eq!(policy.balance.health, HealthPolicy::default());
+    assert_eq!(policy.affinity, Affinity::compile("request.path").ok());
 }
 
 #[test]

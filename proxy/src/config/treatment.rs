@@ -1,0 +1,81 @@
+//! How a backend is treated, as far as documents say. It has parts; a part is taken whole from the most specific document
+//! that has it. A new part is a field, and a line in each of the three functions here.
+
+use std::rc::Rc;
+
+use super::reader::{Cursor, Object};
+use crate::affinity::Affinity;
+use crate::balance::{BoundedLoad, HealthPolicy, Policy};
+use crate::snapshot::BackendPolicy;
+
+/// The parts one document has, or several together.
+#[derive(Clone, Debug, Default)]
+pub struct Treatment {
+    pub health: Part<HealthPolicy>,
+    pub affinity: Part<Affinity>,
+    pub bounded_load: Part<BoundedLoad>,
+}
+
+/// What a document says of one thing, if it does.
+pub type Part<T> = Option<Said<T>>;
+
+/// A value, and the document it is from.
+#[derive(Clone, Debug)]
+pub struct Said<T> {
+    pub value: T,
+    /// Kind, name and place.
+    pub by: Rc<str>,
+}
+
+impl Treatment {
+    /// With the parts it lacks from a less specific one.
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            health: self.health.or_else(|| other.health.clone()),
+            affinity: self.affinity.or_else(|| other.affinity.clone()),
+            bounded_load: self.bounded_load.or_else(|| other.bounded_load.clone()),
+        }
+    }
+
+    /// The parts it has, as documents call them, each with the document it is from.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Rc<str>)> {
+        let parts = [
+            ("health", by(&self.health)),
+            ("sessionAffinity", by(&self.affinity)),
+            ("boundedLoad", by(&self.bounded_load)),
+        ];
+        parts.into_iter().filter_map(|(name, by)| Some((name, by?)))
+    }
+
+    /// What holds, with the defaults for what nobody says.
+    pub fn policy(&self) -> BackendPolicy {
+        BackendPolicy {
+            balance: Policy {
+                health: value(&self.health).unwrap_or_default(),
+                bounded_load: value(&self.bounded_load),
+            },
+            affinity: value(&self.affinity),
+        }
+    }
+}
+
+fn by<T>(part: &Part<T>) -> Option<&Rc<str>> {
+    part.as_ref().map(|said| &said.by)
+}
+
+fn value<T: Clone>(part: &Part<T>) -> Option<T> {
+    part.as_ref().map(|said| said.value.clone())
+}
+
+/// Reads the part under a key. What is wrong with it was reported, and it is left out.
+pub fn part<'a, T>(
+    object: &mut Object<'a>,
+    key: &'static str,
+    read: impl FnOnce(&Cursor<'a>) -> Option<T>,
+) -> Part<T> {
+    let at = object.optional(key)?;
+    Some(Said {
+        value: read(&at)?,
+        by: format!("{} ({})", at.context.resource, at.place()).into(),
+    })
+}

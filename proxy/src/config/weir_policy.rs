@@ -1,0 +1,45 @@
+//! WeirPolicy: what the other policies have no words for. A new key is read by a line in [`read_policy`], and no longer
+//! among those that are not supported yet.
+
+use super::document::Metadata;
+use super::reader::{Cursor, Object};
+use super::resources::{Policy, Resources};
+use super::treatment::part;
+use super::{agentgateway, targets};
+use crate::balance::BoundedLoad;
+
+pub fn read_policy<'a>(
+    object: &mut Object<'a>,
+    metadata: Metadata<'a>,
+    resources: &mut Resources<'a>,
+) {
+    let Some(mut spec) = object.required("spec").and_then(|spec| spec.object()) else {
+        return;
+    };
+    let backend = spec.optional("backend");
+    let binds = backend
+        .as_ref()
+        .is_some_and(agentgateway::asks_for_affinity);
+    let targets = targets::read(&mut spec, &metadata.id.namespace, binds);
+    let mut treatment = backend
+        .map(|backend| agentgateway::read_treatment(&backend))
+        .unwrap_or_default();
+    treatment.bounded_load = part(&mut spec, "boundedLoad", read_bounded_load);
+    spec.unsupported(&[
+        "scoring",
+        "latency",
+        "activeCheck",
+        "slowStart",
+        "circuitBreaker",
+        "maxEjectedPercent",
+        "retryBudget",
+        "hedge",
+    ]);
+    spec.finish();
+    resources.policies.push(Policy { targets, treatment });
+}
+
+/// How many times the average an endpoint may carry of what is bound by affinity.
+fn read_bounded_load(at: &Cursor<'_>) -> Option<BoundedLoad> {
+    at.number(1.0).and_then(BoundedLoad::new)
+}
