@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::locality::LocalityArguments;
 use super::plan::count;
 use super::table;
 use crate::affinity::Affinity;
@@ -22,6 +23,9 @@ pub struct CheckOptions {
     /// File, or directory of .yaml, .yml and .json files
     #[arg(long, value_name = "FILE|DIR", env = "WEIR_CONFIG")]
     config: PathBuf,
+
+    #[command(flatten)]
+    locality: LocalityArguments,
 }
 
 /// What a check has to say.
@@ -35,7 +39,7 @@ pub struct Report {
 impl CheckOptions {
     pub fn report(&self) -> Result<Report, FilesError> {
         let sources = config_files::load(&self.config)?;
-        let checked = config::check(&sources);
+        let checked = config::check(&sources, self.locality.known().as_ref());
         let mut problems = String::new();
         for problem in &checked.problems {
             // Writing to a String cannot fail.

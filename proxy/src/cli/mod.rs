@@ -4,6 +4,7 @@
 mod backends;
 mod check;
 mod length;
+mod locality;
 mod plan;
 mod run;
 mod table;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
+use crate::balance::Locality;
 use crate::config::{self, Problem, Severity};
 use crate::runtime::config_files::{self, FilesError};
 use crate::snapshot::Plan;
@@ -32,9 +33,13 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Loads and checks what `--config` names; warnings are handed to `warn`.
-pub fn load(path: &Path, warn: impl Fn(&Problem)) -> Result<Plan, ConfigError> {
-    let checked = config::check(&config_files::load(path)?);
+/// Loads and checks what `--config` names, for a proxy that stands at `own`; warnings are handed to `warn`.
+pub fn load(
+    path: &Path,
+    own: Option<&Locality>,
+    warn: impl Fn(&Problem),
+) -> Result<Plan, ConfigError> {
+    let checked = config::check(&config_files::load(path)?, own);
     let Some(plan) = checked.plan else {
         return Err(ConfigError::Refused(Refusal(checked.problems)));
     };

@@ -10,6 +10,7 @@ use clap::Args;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::locality::LocalityArguments;
 use super::plan::{self, ConfigError};
 use super::{length, target};
 use crate::affinity::{Affinity, CompileError};
@@ -123,6 +124,9 @@ pub struct RunOptions {
     pub log: String,
 
     #[command(flatten)]
+    locality: LocalityArguments,
+
+    #[command(flatten)]
     admin: AdminArguments,
 
     #[command(flatten)]
@@ -221,7 +225,10 @@ impl RunOptions {
     /// What to serve.
     pub fn plan(&self) -> Result<Plan, ConfigError> {
         match &self.config {
-            Some(path) => plan::load(path, |warning| tracing::warn!("{warning}")),
+            Some(path) => {
+                let own = self.locality.known();
+                plan::load(path, own.as_ref(), |warning| tracing::warn!("{warning}"))
+            }
             None => Ok(Plan::quick(&self.listen, &self.to).with_affinity(self.affinity.as_ref())),
         }
     }

@@ -11,6 +11,7 @@ mod document;
 mod gateway;
 mod health;
 mod http_route;
+mod locality;
 mod problem;
 mod quick;
 mod reader;
@@ -31,6 +32,7 @@ pub use quick::{QuickError, quick_documents};
 use problem::Problems;
 use resources::Resources;
 
+use crate::balance::Locality;
 use crate::snapshot::Plan;
 
 /// One file.
@@ -52,8 +54,8 @@ pub struct Checked {
     pub problems: Vec<Problem>,
 }
 
-/// Checks all documents of all files together.
-pub fn check(sources: &[Source]) -> Checked {
+/// Checks all documents of all files together, for a proxy that stands here.
+pub fn check(sources: &[Source], own: Option<&Locality>) -> Checked {
     let problems = Problems::default();
     let files: Vec<(&str, Vec<tree::Node>)> = sources
         .iter()
@@ -65,7 +67,7 @@ pub fn check(sources: &[Source]) -> Checked {
             document::read(document, name, &problems, &mut resources);
         }
     }
-    let plan = resolve::plan(&resources);
+    let plan = resolve::plan(&resources, own);
     let resources = resources.count;
     if plan.listeners.is_empty() && !problems.has_errors() {
         problems.push(nothing_to_serve(sources));

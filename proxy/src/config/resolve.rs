@@ -7,12 +7,13 @@ use std::sync::Arc;
 use super::reader::closest;
 use super::resolve_backends::Backends;
 use super::resources::{Gateway, GatewayListener, HttpRoute, Id, ParentRef, Resources};
+use crate::balance::Locality;
 use crate::route::{Host, Origin, Rule, Rules, Split};
 use crate::snapshot::{Listener, Plan};
 
 /// What the resources ask for. Where any has a problem, it is not what they ask for.
-pub fn plan(resources: &Resources<'_>) -> Plan {
-    let mut backends = Backends::new(resources);
+pub fn plan(resources: &Resources<'_>, own: Option<&Locality>) -> Plan {
+    let mut backends = Backends::new(resources, own);
     let mut listeners = Listeners::default();
     for gateway in &resources.gateways {
         listeners.add(gateway);

@@ -3,17 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
+use super::locality::completed;
 use super::resolve::missing;
 use super::resources::{
-    BackendRef, BackendTarget, EndpointSlice, Id, PolicyTargetKind, Resources, Service,
+    BackendRef, BackendTarget, EndpointSlice, Id, PolicyTargetKind, Readiness, Resources, Service,
     ServicePort, StaticBackend,
 };
 use super::treatment::Treatment;
-use crate::balance::{BackendKind, Weight};
+use crate::balance::{BackendKind, Locality, LocalityPolicy, Weight};
 use crate::snapshot::{BackendPlan, BackendPolicy, Target};
 
 pub struct Backends<'r> {
     resources: &'r Resources<'r>,
+    /// Where the proxy stands, if it knows.
+    own: Option<&'r Locality>,
     services: HashMap<&'r Id, &'r Service<'r>>,
     slices: HashMap<&'r Id, Vec<&'r EndpointSlice<'r>>>,
     statics: HashMap<&'r Id, &'r StaticBackend>,
@@ -23,7 +26,7 @@ pub struct Backends<'r> {
 }
 
 impl<'r> Backends<'r> {
-    pub fn new(resources: &'r Resources<'r>) -> Self {
+    pub fn new(resources: &'r Resources<'r>, own: Option<&'r Locality>) -> Self {
         let mut slices: HashMap<&Id, Vec<&EndpointSlice<'_>>> = HashMap::new();
         for slice in &resources.slices {
             slices.entry(&slice.service).or_default().push(slice);
@@ -32,6 +35,7 @@ impl<'r> Backends<'r> {
         let statics = resources.backends.iter();
         Self {
             resources,
+            own,
             services: services.map(|service| (&service.id, service)).collect(),
             slices,
             statics: statics.map(|backend| (&backend.id, backend)).collect(),
@@ -109,11 +113,6 @@ impl<'r> Backends<'r> {
             return None;
         };
         let targets = self.targets(service, found);
-        if targets.is_empty() {
-            service.cursor.warning(format!(
-                "has no ready endpoint for port {port}: its requests are answered with 503"
-            ));
-        }
         Some(BackendPlan {
             kind: BackendKind::Service,
             namespace: id.namespace.clone(),
@@ -123,30 +122,85 @@ impl<'r> Backends<'r> {
         })
     }
 
-    /// The ready endpoints of all slices. One that stands in two slices, as it may for a while, is one.
+    /// The endpoints of all slices that may be used: the ready ones; where there are none, those that still answer.
     fn targets(&self, service: &Service<'_>, port: &ServicePort<'_>) -> Vec<Target> {
-        let mut targets = Vec::new();
+        let mut candidates = self.candidates(service, port);
+        let best = candidates.iter().map(|one| one.readiness).min();
+        candidates.retain(|one| Some(one.readiness) == best && one.readiness != Readiness::Unready);
+        if candidates.is_empty() {
+            service.cursor.warning(format!(
+                "has no ready endpoint for port {}: its requests are answered with 503",
+                port.port
+            ));
+            return Vec::new();
+        }
+        let preference = &service.preference;
+        let targets: Vec<Target> = candidates
+            .into_iter()
+            .filter_map(|one| self.placed(one, preference.policy))
+            .collect();
+        let Some(cursor) = &preference.cursor else {
+            return targets;
+        };
+        if self.own.is_none() {
+            cursor.warning(
+                "the proxy does not know where it is, so all endpoints are as near; tell it by --locality and --node-name",
+            );
+        } else if targets.is_empty() {
+            cursor.warning(format!(
+                "no endpoint for port {} is where the proxy is: its requests are answered with 503",
+                port.port
+            ));
+        }
+        targets
+    }
+
+    /// One that stands in two slices, as it may for a while, is one.
+    fn candidates<'s>(
+        &'s self,
+        service: &Service<'_>,
+        port: &ServicePort<'_>,
+    ) -> Vec<Candidate<'s>> {
+        let mut candidates = Vec::new();
         let mut seen = HashSet::new();
         for slice in self.slices.get(&service.id).into_iter().flatten() {
             let Some(port) = slice.ports.iter().find(|one| one.name == port.name) else {
                 continue;
             };
             for endpoint in &slice.endpoints {
-                if !endpoint.is_ready && !service.publishes_unready {
-                    continue;
-                }
+                let readiness = if service.publishes_unready {
+                    Readiness::Ready
+                } else {
+                    endpoint.readiness
+                };
                 for ip in &endpoint.addresses {
                     let mut target = Target::at(SocketAddr::new(*ip, port.port), slice.weight);
                     if let Some(key) = &endpoint.key {
                         target.key = key.as_str().into();
                     }
                     if seen.insert((target.key.clone(), target.address)) {
-                        targets.push(target);
+                        candidates.push(Candidate {
+                            target,
+                            readiness,
+                            locality: &endpoint.locality,
+                        });
                     }
                 }
             }
         }
-        targets
+        candidates
+    }
+
+    /// In its bucket; `None` if the Service does not want it.
+    fn placed(&self, candidate: Candidate<'_>, policy: LocalityPolicy) -> Option<Target> {
+        let locality = match self.own {
+            Some(own) => completed(candidate.locality.clone(), own),
+            None => candidate.locality.clone(),
+        };
+        Some(Target {
+            bucket: policy.bucket(self.own, &locality)?,
+            ..candidate.target
+        })
     }
 
     fn static_backend(&self, reference: &BackendRef<'_>, id: &Id) -> Option<BackendPlan> {
@@ -170,6 +224,13 @@ impl<'r> Backends<'r> {
         let both = of_policies.map(|policies| own.clone().or(policies));
         both.as_ref().unwrap_or(own).policy()
     }
+}
+
+/// An endpoint of a Service, before it is known whether it is used.
+struct Candidate<'s> {
+    target: Target,
+    readiness: Readiness,
+    locality: &'s Locality,
 }
 
 /// What policies say, by what they say it of. Two cannot say the same part of one target.

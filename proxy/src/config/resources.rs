@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use super::locality::Preference;
 use super::reader::Cursor;
 use super::treatment::Treatment;
-use crate::balance::Weight;
+use crate::balance::{Locality, Weight};
 use crate::route::{Created, Host, Match};
 
 /// Name within a namespace.
@@ -102,6 +103,7 @@ pub struct Service<'a> {
     pub cursor: Cursor<'a>,
     pub ports: Vec<ServicePort<'a>>,
     pub publishes_unready: bool,
+    pub preference: Preference<'a>,
 }
 
 pub struct ServicePort<'a> {
@@ -125,9 +127,19 @@ pub struct SlicePort<'a> {
 
 pub struct SliceEndpoint {
     pub addresses: Vec<IpAddr>,
-    pub is_ready: bool,
+    pub readiness: Readiness,
+    pub locality: Locality,
     /// `//Pod/namespace/name`; `None`: named by its address.
     pub key: Option<String>,
+}
+
+/// The best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Readiness {
+    Ready,
+    /// On its way out, and still answering: better than nothing.
+    Leaving,
+    Unready,
 }
 
 pub struct StaticBackend {

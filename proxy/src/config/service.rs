@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use super::document::{Metadata, checked_name};
+use super::locality;
 use super::reader::{Cursor, Object};
 use super::resources::{
-    EndpointSlice, Id, Resources, Service, ServicePort, SliceEndpoint, SlicePort,
+    EndpointSlice, Id, Readiness, Resources, Service, ServicePort, SliceEndpoint, SlicePort,
 };
-use crate::balance::Weight;
+use crate::balance::{Locality, Weight};
 
 /// Label of an EndpointSlice that says whose endpoints it holds.
 pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
@@ -38,11 +39,7 @@ pub fn read_service<'a>(
         "loadBalancerSourceRanges",
         "selector",
     ]);
-    spec.unsupported(&[
-        "trafficDistribution",
-        "sessionAffinityConfig",
-        "externalName",
-    ]);
+    spec.unsupported(&["sessionAffinityConfig", "externalName"]);
     if let Some(kind) = spec.optional("type") {
         let types = [("ClusterIP", ()), ("NodePort", ()), ("LoadBalancer", ())];
         kind.supported_choice(&types, &["ExternalName"]);
@@ -50,9 +47,7 @@ pub fn read_service<'a>(
     if let Some(affinity) = spec.optional("sessionAffinity") {
         affinity.supported_choice(&[("None", ())], &["ClientIP"]);
     }
-    if let Some(policy) = spec.optional("internalTrafficPolicy") {
-        policy.supported_choice(&[("Cluster", ())], &["Local"]);
-    }
+    let preference = locality::read_preference(&mut spec);
     let unready = spec.optional("publishNotReadyAddresses");
     let ports = spec.items("ports");
     spec.finish();
@@ -60,6 +55,7 @@ pub fn read_service<'a>(
         id: metadata.id,
         ports: ports.iter().filter_map(read_port).collect(),
         publishes_unready: unready.and_then(|unready| unready.boolean()) == Some(true),
+        preference,
         cursor,
     });
 }
@@ -104,12 +100,18 @@ pub fn read_endpoint_slice<'a>(
     let ports = object.items("ports");
     let endpoints = object.items("endpoints");
     let namespace = metadata.id.namespace.clone();
-    let service = read_service_label(&cursor, &metadata);
+    let mut labels = metadata.labels.as_ref().and_then(Cursor::object);
+    let service = match (&metadata.labels, &mut labels) {
+        // Labels of a wrong type were reported.
+        (Some(_), None) => None,
+        (_, labels) => read_service_label(&cursor, &namespace, labels.as_mut()),
+    };
     let weight = read_weight(&metadata);
+    let of_all = labels.map(locality::read_labels).unwrap_or_default();
     let ports: Vec<SlicePort<'a>> = ports.iter().filter_map(read_slice_port).collect();
     let endpoints: Vec<SliceEndpoint> = endpoints
         .iter()
-        .filter_map(|endpoint| read_endpoint(endpoint, family?, &namespace))
+        .filter_map(|endpoint| read_endpoint(endpoint, family?, &namespace, &of_all))
         .collect();
     if let (Some(service), Some(weight)) = (service, weight) {
         resources.slices.push(EndpointSlice {
@@ -122,18 +124,18 @@ pub fn read_endpoint_slice<'a>(
     }
 }
 
-fn read_service_label(cursor: &Cursor<'_>, metadata: &Metadata<'_>) -> Option<Id> {
-    let labels = match &metadata.labels {
-        Some(labels) => Some(labels.object()?),
-        None => None,
-    };
-    let Some(label) = labels.and_then(|mut labels| labels.optional(SERVICE_LABEL)) else {
+fn read_service_label(
+    cursor: &Cursor<'_>,
+    namespace: &str,
+    labels: Option<&mut Object<'_>>,
+) -> Option<Id> {
+    let Some(label) = labels.and_then(|labels| labels.optional(SERVICE_LABEL)) else {
         cursor.error(format!(
             "has no label `{SERVICE_LABEL}`; add it with the name of the Service"
         ));
         return None;
     };
-    Some(Id::new(&*metadata.id.namespace, checked_name(&label)?))
+    Some(Id::new(namespace, checked_name(&label)?))
 }
 
 fn read_weight(metadata: &Metadata<'_>) -> Option<Weight> {
@@ -168,16 +170,16 @@ fn read_slice_port<'a>(at: &Cursor<'a>) -> Option<SlicePort<'a>> {
     Some(SlicePort { name, port: port? })
 }
 
-fn read_endpoint(at: &Cursor<'_>, is_v6: bool, namespace: &str) -> Option<SliceEndpoint> {
+fn read_endpoint(
+    at: &Cursor<'_>,
+    is_v6: bool,
+    namespace: &str,
+    of_all: &Locality,
+) -> Option<SliceEndpoint> {
     let mut object = at.object()?;
-    // Where an endpoint is plays no part yet; it is a fact, not an order.
-    object.ignored(&[
-        "hostname",
-        "nodeName",
-        "zone",
-        "hints",
-        "deprecatedTopology",
-    ]);
+    // Hints say where others would send traffic; the Service's own preference decides here.
+    object.ignored(&["hostname", "hints", "deprecatedTopology"]);
+    let (node, zone) = (object.optional("nodeName"), object.optional("zone"));
     let addresses = object.required("addresses");
     let conditions = object.optional("conditions");
     let target = object.optional("targetRef");
@@ -187,17 +189,24 @@ fn read_endpoint(at: &Cursor<'_>, is_v6: bool, namespace: &str) -> Option<SliceE
         .iter()
         .filter_map(|address| read_address(address, is_v6))
         .collect();
-    let is_ready = match conditions {
+    let readiness = match conditions {
         Some(conditions) => read_readiness(&conditions)?,
-        None => true,
+        None => Readiness::Ready,
     };
+    let mut locality = of_all.clone();
+    for (part, said) in [(&mut locality.node, node), (&mut locality.zone, zone)] {
+        if let Some(said) = said {
+            said.text()?.clone_into(part);
+        }
+    }
     let key = match target {
         Some(target) => read_target(&target, namespace)?,
         None => None,
     };
     Some(SliceEndpoint {
         addresses,
-        is_ready,
+        readiness,
+        locality,
         key,
     })
 }
@@ -216,19 +225,21 @@ fn read_address(at: &Cursor<'_>, is_v6: bool) -> Option<IpAddr> {
 }
 
 /// A condition that is not said is good news (`EndpointConditions` in discovery.k8s.io/v1).
-fn read_readiness(at: &Cursor<'_>) -> Option<bool> {
+fn read_readiness(at: &Cursor<'_>) -> Option<Readiness> {
     let mut object = at.object()?;
-    let ready = object.optional("ready");
-    for key in ["serving", "terminating"] {
-        if let Some(condition) = object.optional(key) {
-            condition.boolean()?;
-        }
-    }
+    let mut condition = |key, unsaid| match object.optional(key) {
+        Some(condition) => condition.boolean(),
+        None => Some(unsaid),
+    };
+    let ready = condition("ready", true);
+    let serving = condition("serving", ready == Some(true));
+    let terminating = condition("terminating", false);
     object.finish();
-    match ready {
-        Some(ready) => ready.boolean(),
-        None => Some(true),
-    }
+    Some(match (ready?, serving?, terminating?) {
+        (true, _, _) => Readiness::Ready,
+        (false, true, true) => Readiness::Leaving,
+        (false, _, _) => Readiness::Unready,
+    })
 }
 
 /// Who the endpoint is: a Pod. Of other kinds the address says it.

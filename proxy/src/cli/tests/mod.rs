@@ -164,7 +164,14 @@ fn every_flag_of_run_has_a_twin_in_the_environment() {
         let twin = flag
             .get_env()
             .map(|twin| twin.to_string_lossy().into_owned());
-        let expected = format!("WEIR_{}", name.to_uppercase().replace('-', "_"));
+        let expected = match name {
+            // As other proxies of a cluster are told the same.
+            "locality" => "LOCALITY".to_owned(),
+            "node-name" => "NODE_NAME".to_owned(),
+            "cluster" => "CLUSTER_ID".to_owned(),
+            "network" => "NETWORK".to_owned(),
+            _ => format!("WEIR_{}", name.to_uppercase().replace('-', "_")),
+        };
         assert_eq!(twin, Some(expected));
     }
 }

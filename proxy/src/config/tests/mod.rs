@@ -1,5 +1,6 @@
 //! Whole configurations as people write them, and what comes of them.
 
+mod locality;
 mod problems;
 mod serving;
 
@@ -46,10 +47,15 @@ endpoints:
 "#;
 
 fn checked(text: &str) -> Checked {
-    check(&[Source {
+    checked_at(None, text)
+}
+
+fn checked_at(own: Option<&Locality>, text: &str) -> Checked {
+    let source = Source {
         name: "a.yaml".to_owned(),
         text: text.to_owned(),
-    }])
+    };
+    check(&[source], own)
 }
 
 fn plan(text: &str) -> Plan {

@@ -348,7 +348,7 @@ fn one_name_twice_is_an_error_also_over_files() {
         name: name.to_owned(),
         text: SHOP.to_owned(),
     };
-    let problems = check(&[source("a.yaml"), source("b.yaml")]).problems;
+    let problems = check(&[source("a.yaml"), source("b.yaml")], None).problems;
     let files: Vec<&str> = problems.iter().map(|one| one.file.as_str()).collect();
     assert_eq!(files, ["b.yaml"; 4], "{}", lines(&problems));
     let first = "b.yaml:1:1: error: Gateway default/web: has the name of the Gateway at a.yaml:1:1; rename or remove one";
@@ -362,11 +362,11 @@ fn a_file_that_is_no_yaml_does_not_hide_what_is_wrong_in_others() {
         text: text.to_owned(),
     };
     let mistaken = changed(SHOP, "protocol: HTTP", "protocol: TCP");
-    let problems = check(&[
+    let sources = [
         source("a.yaml", "a: [1\nb: 2\n"),
         source("b.yaml", &mistaken),
-    ])
-    .problems;
+    ];
+    let problems = check(&sources, None).problems;
     let text = lines(&problems);
     assert!(
         text.starts_with("a.yaml:2:2: error: cannot be read as YAML or JSON: "),

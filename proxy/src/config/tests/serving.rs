@@ -255,7 +255,7 @@ fn json_says_the_same_as_yaml() {
             text: serde_json::to_string_pretty(document).expect("JSON"),
         })
         .collect();
-    assert_eq!(check(&sources).plan, Some(plan(SHOP)));
+    assert_eq!(check(&sources, None).plan, Some(plan(SHOP)));
 }
 
 #[test]
