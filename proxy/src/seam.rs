@@ -163,4 +163,9 @@ pub trait Core {
 
     /// Whether a drain has nothing left to wait for.
     fn is_drained(&self) -> bool;
+
+    /// How many more clients the core would take now. The driver accepts no more than that, as far as it can help it.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
 }

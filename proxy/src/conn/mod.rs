@@ -6,6 +6,7 @@
 //! endpoint:  Connecting ──► InExchange ──► Idle ──► InExchange …   any ──► Closing
 //! ```
 
+mod chain;
 mod inbox;
 mod pool;
 mod slab;
@@ -79,6 +80,8 @@ pub struct Downstream {
     pub client: IpAddr,
     /// Place among the snapshot's listeners.
     pub listener: usize,
+    /// Beyond the budget: taken in only to be told so.
+    pub is_shed: bool,
     pub state: DownstreamState,
 }
 
@@ -119,6 +122,7 @@ impl Conn {
         Self::new(Side::Downstream(Downstream {
             client,
             listener,
+            is_shed: false,
             state: DownstreamState::Idle,
         }))
     }

@@ -87,7 +87,12 @@ impl Proxy {
         // The deadline is for the whole head: later pieces do not move it.
         if has_begun && client.state == DownstreamState::Idle {
             client.state = DownstreamState::ReadingHead;
-            self.set_deadline(conn, now + self.settings.head);
+            let length = if client.is_shed {
+                self.settings.linger
+            } else {
+                self.settings.head
+            };
+            self.set_deadline(conn, now + length);
         }
     }
 

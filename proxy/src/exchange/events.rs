@@ -1,11 +1,9 @@
 //! The seam: events are told apart by the side they happened on.
 
-use std::net::SocketAddr;
-
 use super::Proxy;
 use crate::conn::{Conn, Downstream, DownstreamState, Input, Side, Upstream, UpstreamState};
 use crate::moment::Moment;
-use crate::seam::{Action, ConnId, Core, End, Event, Socket};
+use crate::seam::{Action, ConnId, Core, End, Event};
 
 impl Core for Proxy {
     fn on_event(&mut self, event: Event<'_>, now: Moment) {
@@ -49,6 +47,10 @@ impl Core for Proxy {
     fn is_drained(&self) -> bool {
         self.conns.is_empty()
     }
+
+    fn room(&self) -> usize {
+        self.room_for_clients()
+    }
 }
 
 impl Proxy {
@@ -58,22 +60,6 @@ impl Proxy {
 
     pub(super) fn upstream(&mut self, conn: ConnId) -> Option<&mut Upstream> {
         self.conns.get_mut(conn)?.as_upstream()
-    }
-
-    fn on_accepted(&mut self, listener: usize, peer: SocketAddr, socket: Socket, now: Moment) {
-        if self.is_draining || self.downstreams >= self.settings.max_downstreams {
-            self.counters.downstream_refused.increment();
-            self.out.push(Action::Refuse { socket });
-            return;
-        }
-        let conn = self
-            .conns
-            .insert(Conn::downstream(peer.ip().to_canonical(), listener));
-        self.downstreams += 1;
-        self.counters.downstream_accepted.increment();
-        self.counters.downstream_active.raise();
-        self.out.push(Action::Adopt { conn, socket });
-        self.set_deadline(conn, now + self.settings.idle);
     }
 
     fn on_received(&mut self, conn: ConnId, bytes: &[u8], now: Moment) {
@@ -114,7 +100,10 @@ impl Proxy {
                 self.downstreams -= 1;
                 self.counters.downstream_active.lower();
             }
-            Some(Side::Upstream(_)) => self.counters.upstream_active.lower(),
+            Some(Side::Upstream(upstream)) => {
+                self.upstreams -= usize::from(upstream.state != UpstreamState::Closing);
+                self.counters.upstream_active.lower();
+            }
             None => {}
         }
         self.forget_old_deadlines();
@@ -129,7 +118,7 @@ impl Proxy {
             .filter(|(_, conn)| is_idle(conn))
             .map(|(id, _)| id)
             .collect();
-        self.pool.drain().for_each(drop);
+        self.pool.clear();
         for conn in idle {
             self.close(conn, now);
         }

@@ -15,6 +15,8 @@ pub enum Failure {
     RequestBody(BodyError),
     #[error("the request did not arrive in time")]
     RequestTimeout,
+    #[error("there are more clients than descriptors for them")]
+    Shed,
     #[error("no route matches")]
     NoRoute,
     #[error("the route leads to no backend")]
@@ -57,7 +59,7 @@ impl Failure {
             Self::RequestTimeout => Status::REQUEST_TIMEOUT,
             Self::NoRoute => Status::NOT_FOUND,
             Self::NoBackend => Status::INTERNAL_ERROR,
-            Self::NoEndpoint | Self::HostExhausted => Status::UNAVAILABLE,
+            Self::Shed | Self::NoEndpoint | Self::HostExhausted => Status::UNAVAILABLE,
             Self::ConnectTimeout | Self::FirstByteTimeout => Status::GATEWAY_TIMEOUT,
             Self::ConnectFailed
             | Self::UpstreamClosed
@@ -74,6 +76,7 @@ impl Failure {
             Self::RequestHead(error) => error.cause(),
             Self::RequestBody(error) => error.cause(),
             Self::RequestTimeout => "request-timeout",
+            Self::Shed => "shed",
             Self::NoRoute => "no-route",
             Self::NoBackend => "no-backend",
             Self::NoEndpoint => "no-endpoint",
@@ -98,9 +101,9 @@ impl Failure {
         }
     }
 
-    /// Whether the client's bytes can no longer be told apart.
+    /// Whether the client's bytes can no longer be told apart, or its place is needed.
     pub fn ends_connection(self) -> bool {
-        self.blame() == Blame::Downstream
+        self.blame() == Blame::Downstream || self == Self::Shed
     }
 
     /// Which counter the reply is counted in.
@@ -115,7 +118,7 @@ impl Failure {
             Self::NoRoute => LocalCause::NoRoute,
             Self::NoBackend => LocalCause::NoBackend,
             Self::NoEndpoint => LocalCause::NoEndpoint,
-            Self::HostExhausted => LocalCause::Shed,
+            Self::Shed | Self::HostExhausted => LocalCause::Shed,
             Self::ConnectFailed => LocalCause::ConnectFailed,
             Self::ConnectTimeout | Self::FirstByteTimeout => LocalCause::UpstreamTimeout,
             Self::UpstreamClosed
@@ -129,9 +132,11 @@ impl Failure {
     fn blame(self) -> Blame {
         match self {
             Self::RequestHead(_) | Self::RequestBody(_) | Self::RequestTimeout => Blame::Downstream,
-            Self::NoRoute | Self::NoBackend | Self::NoEndpoint | Self::HostExhausted => {
-                Blame::Proxy
-            }
+            Self::Shed
+            | Self::NoRoute
+            | Self::NoBackend
+            | Self::NoEndpoint
+            | Self::HostExhausted => Blame::Proxy,
             Self::ConnectFailed
             | Self::ConnectTimeout
             | Self::UpstreamClosed

@@ -11,6 +11,7 @@
 //!
 //! [`Proxy`] is the [`Core`](crate::seam::Core) of one worker: sans-IO, told events, asked for actions.
 
+mod budget;
 mod downstream;
 mod events;
 mod failure;
@@ -61,6 +62,8 @@ pub struct Proxy {
     counters: Arc<WorkerCounters>,
     conns: Slab<ConnId, Conn>,
     downstreams: usize,
+    /// Those being closed left out.
+    upstreams: usize,
     exchanges: Slab<ExchangeId, Exchange>,
     pool: Pool,
     deadlines: Deadlines<ConnId>,
@@ -90,6 +93,7 @@ impl Proxy {
             counters,
             conns: Slab::default(),
             downstreams: 0,
+            upstreams: 0,
             exchanges: Slab::default(),
             pool: Pool::default(),
             deadlines: Deadlines::default(),
@@ -114,8 +118,11 @@ impl Proxy {
             return Ok(());
         };
         client.state = DownstreamState::InExchange(id);
-        let (listener, client) = (client.listener, client.client);
-
+        let (listener, client, is_shed) = (client.listener, client.client, client.is_shed);
+        if is_shed {
+            self.fail(id, Failure::Shed, now);
+            return Ok(());
+        }
         let picked = self
             .route(listener, head)
             .and_then(|backend| self.pick(backend, client, head, now));
@@ -203,6 +210,8 @@ impl Proxy {
             endpoint: lease.index(),
             generation: lease.generation(),
         };
+        self.make_room_for_upstream(now);
+        self.upstreams += 1;
         let conn = self.conns.insert(Conn::upstream(
             peer.address,
             peer.endpoint,

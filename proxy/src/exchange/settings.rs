@@ -21,8 +21,12 @@ pub struct Settings {
     /// For a client to read the last response before its connection is closed.
     pub linger: Duration,
     pub limits: HeadLimits,
-    /// Client connections of one worker; more are refused.
+    /// Client connections of one worker that are served.
     pub max_downstreams: usize,
+    /// Clients beyond those, taken in only to be told so; with them accepting rests.
+    pub max_shed: usize,
+    /// Connections of one worker to endpoints. Beyond, idle ones make room, the one idle for longest first.
+    pub max_upstreams: usize,
 }
 
 impl Default for Settings {
@@ -37,6 +41,8 @@ impl Default for Settings {
             linger: Duration::from_secs(2),
             limits: HeadLimits::default(),
             max_downstreams: 8192,
+            max_shed: 64,
+            max_upstreams: 8192,
         }
     }
 }

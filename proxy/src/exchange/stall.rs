@@ -161,7 +161,10 @@ impl Proxy {
         entry.inbox = None;
         match &mut entry.side {
             Side::Downstream(client) => client.state = DownstreamState::Closing,
-            Side::Upstream(endpoint) => endpoint.state = UpstreamState::Closing,
+            Side::Upstream(endpoint) => {
+                self.upstreams -= usize::from(endpoint.state != UpstreamState::Closing);
+                endpoint.state = UpstreamState::Closing;
+            }
         }
     }
 }

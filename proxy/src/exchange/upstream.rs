@@ -23,6 +23,7 @@ impl Proxy {
             }
             // The row belongs to another endpoint by now.
             upstream.state = UpstreamState::Closing;
+            self.upstreams -= 1;
             self.out.push(crate::seam::Action::Close { conn });
         }
     }
@@ -218,10 +219,8 @@ impl Proxy {
     }
 
     pub(super) fn close_idle(&mut self, conn: ConnId, now: Moment) {
-        if let Some(endpoint) = self.upstream(conn).map(|upstream| upstream.endpoint) {
-            self.pool.remove(endpoint, conn);
-            self.close(conn, now);
-        }
+        self.pool.remove(conn);
+        self.close(conn, now);
     }
 
     /// Number of the kernel's latest sample of this connection; 0 where it does not measure.

@@ -12,6 +12,10 @@ pub struct WorkerCounters {
     pub downstream_accepted: Counter,
     /// Client connections turned away before a byte was read.
     pub downstream_refused: Counter,
+    /// Client connections beyond the budget, accepted only to be told so.
+    pub downstream_shed: Counter,
+    /// Times accepting rested because there was no room for another client.
+    pub accept_rested: Counter,
     pub downstream_active: Gauge,
     /// Bytes received from clients.
     pub downstream_bytes_in: Counter,
@@ -24,6 +28,8 @@ pub struct WorkerCounters {
     pub upstream_connect_failed: Counter,
     /// Attempts that found an idle connection.
     pub upstream_reused: Counter,
+    /// Idle connections to endpoints closed to make room for others.
+    pub upstream_evicted: Counter,
     pub upstream_active: Gauge,
     /// Bytes received from endpoints.
     pub upstream_bytes_in: Counter,

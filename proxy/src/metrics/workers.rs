@@ -32,6 +32,16 @@ impl Sums<'_> {
             "Client connections turned away before a byte was read.",
             |worker| &worker.downstream_refused,
         );
+        self.counter(
+            "weir_downstream_shed_total",
+            "Client connections beyond the budget of descriptors, accepted only to be told so.",
+            |worker| &worker.downstream_shed,
+        );
+        self.counter(
+            "weir_accept_rested_total",
+            "Times accepting rested because there was no room for another client.",
+            |worker| &worker.accept_rested,
+        );
         self.gauge(
             "weir_downstream_connections",
             "Client connections open.",
@@ -60,6 +70,11 @@ impl Sums<'_> {
             "weir_upstream_reused_total",
             "Attempts that found an idle connection.",
             |worker| &worker.upstream_reused,
+        );
+        self.counter(
+            "weir_upstream_evicted_total",
+            "Idle connections to endpoints closed to make room for others.",
+            |worker| &worker.upstream_evicted,
         );
         self.gauge(
             "weir_upstream_connections",

@@ -1,6 +1,7 @@
 //! The only folder that touches the world: descriptors, the kernel, threads and clocks.
 
 pub mod admin;
+pub mod budget;
 pub mod clock;
 pub mod config_files;
 pub mod dataplane;

@@ -13,6 +13,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::admin::{Readiness, ebpf_status};
+use super::budget::Budget;
 use super::clock;
 use super::dataplane::{
     Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows, possible_cpus,
@@ -27,10 +28,12 @@ use crate::moment::Moment;
 use crate::seam::{FlowSlot, Peer};
 use crate::snapshot::{Plan, Snapshot};
 
-/// Descriptors left for everything that is not a connection.
-const RESERVED_DESCRIPTORS: u64 = 64;
-/// Fewer than this are hardly enough for a proxy.
-const FEW_DESCRIPTORS: u64 = 1024;
+/// Fewer clients than this are hardly worth a proxy.
+const FEW_CLIENTS: usize = 256;
+/// About what a proxy on one interface has open, where it cannot be counted.
+const OPEN_AT_START: u64 = 48;
+/// Descriptors each worker opens when it starts: its ring, and what wakes it.
+const DESCRIPTORS_OF_WORKER: u64 = 2;
 /// Rows of the endpoint tables, at least: room for endpoints that come later.
 const MIN_CAPACITY: usize = 256;
 /// Upstream connections that can be measured at one time, at most.
@@ -87,7 +90,7 @@ fn describe_bind(error: &io::Error) -> String {
 pub struct Server {
     options: ServerOptions,
     workers: usize,
-    descriptors: u64,
+    budget: Budget,
     /// By worker, then in the order of the snapshot.
     listeners: Vec<Vec<Listener>>,
     dataplane: Arc<Dataplane>,
@@ -102,11 +105,6 @@ impl Server {
             what: "the limit of open descriptors",
             source,
         })?;
-        if descriptors < FEW_DESCRIPTORS {
-            tracing::warn!(
-                "only {descriptors} open descriptors are allowed: clients beyond half of them are refused; raise the limit (ulimit -n)"
-            );
-        }
         let cpus = allowed_cpus();
         let workers = options.workers.map_or(cpus.len().max(1), NonZeroUsize::get);
         let plan = std::mem::take(&mut options.plan);
@@ -138,9 +136,10 @@ impl Server {
                 generation: endpoint.row.generation,
             });
         }
+        let budget = budget(descriptors, workers);
         Ok(Self {
             workers,
-            descriptors,
+            budget,
             listeners,
             dataplane: Arc::new(dataplane),
             snapshot: Arc::new(snapshot),
@@ -220,11 +219,10 @@ impl Server {
         };
         let handle = WorkerHandle::new().map_err(system)?;
         let balancer = Balancer::new(self.dataplane.tables(), worker, rand::random());
-        let connections =
-            self.descriptors.saturating_sub(RESERVED_DESCRIPTORS) / self.workers as u64;
         let settings = Settings {
-            // Half for clients, half for endpoints.
-            max_downstreams: (connections / 2).max(1) as usize,
+            max_downstreams: self.budget.downstreams,
+            max_shed: self.budget.shed,
+            max_upstreams: self.budget.upstreams,
             ..self.options.settings
         };
         let counters = self.counters[worker].clone();
@@ -300,6 +298,24 @@ fn wait_until_free(address: SocketAddr) -> io::Result<()> {
         }
     }
     Listener::check_free(address)
+}
+
+/// Connections each worker may have. Asked once everything else is open.
+fn budget(limit: u64, workers: usize) -> Budget {
+    let open = limits::open_descriptors().unwrap_or_else(|error| {
+        tracing::debug!(%error, "open descriptors cannot be counted");
+        OPEN_AT_START
+    });
+    let in_use = open + DESCRIPTORS_OF_WORKER * workers as u64;
+    let budget = Budget::of(limit, in_use, workers);
+    let clients = budget.downstreams * workers;
+    tracing::debug!(?budget, limit, in_use, "budget of descriptors");
+    if clients < FEW_CLIENTS {
+        tracing::warn!(
+            "the limit of {limit} open descriptors is enough for {clients} clients at a time: more are answered 503; raise it (ulimit -n)"
+        );
+    }
+    budget
 }
 
 fn bind(plan: &Plan, workers: usize) -> Result<Vec<Vec<Listener>>, ServerError> {

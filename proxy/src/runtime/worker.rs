@@ -111,6 +111,7 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
     pub fn run(&mut self) -> io::Result<()> {
         while !(self.is_draining && self.core.is_drained()) {
             let timeout = self.time_to_sleep(clock::now());
+            self.connections.set_room(self.core.room());
             self.connections.turn(timeout)?;
             let now = clock::now();
             while let Some(completion) = self.connections.next_completion() {

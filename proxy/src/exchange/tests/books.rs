@@ -98,7 +98,8 @@ impl World {
     fn check_nothing_is_left(&mut self) {
         assert!(self.proxy.conns.is_empty(), "connections left");
         assert!(self.proxy.exchanges.is_empty(), "exchanges left");
-        assert_eq!(self.proxy.pool.drain().count(), 0, "pooled connections");
+        assert_eq!(self.proxy.pool.take_oldest(), None, "pooled connections");
+        assert_eq!(self.proxy.upstreams, 0, "connections to endpoints");
         assert_eq!(self.proxy.next_deadline(), None, "deadlines left");
         assert_eq!(self.counters.downstream_active.value(), 0);
         assert_eq!(self.counters.upstream_active.value(), 0);

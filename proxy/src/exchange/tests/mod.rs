@@ -9,6 +9,7 @@ mod world;
 mod back_pressure;
 mod bodies;
 mod breaking;
+mod budget;
 mod cancelling;
 mod chaos;
 mod deadlines;

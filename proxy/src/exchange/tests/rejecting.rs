@@ -183,20 +183,3 @@ fn the_answer_to_a_head_request_has_no_body() {
     assert!(answer.ends_with("\r\n\r\n"), "{answer}");
     assert!(!answer.contains("Content-Length: 0"), "{answer}");
 }
-
-#[test]
-fn more_clients_than_allowed_are_turned_away_until_one_leaves() {
-    let mut world = World::with_settings(|settings| settings.max_downstreams = 2);
-    let (first, second) = (world.client(), world.client());
-    assert_eq!(world.try_client(), None);
-    assert_eq!(world.counters.downstream_refused.value(), 1);
-    assert_eq!(world.counters.downstream_active.value(), 2);
-    world.finish(first);
-    let third = world.client();
-    for client in [second, third] {
-        world.send(client, get("/"));
-        world.answer(&ok("x"));
-        assert_eq!(world.read(client), ok("x"));
-    }
-    assert_eq!(world.counters.downstream_accepted.value(), 3);
-}

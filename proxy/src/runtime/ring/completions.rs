@@ -82,17 +82,23 @@ impl Connections {
 
     fn on_accept(&mut self, raw: RawCompletion) -> Option<Completion> {
         let listener = raw.key.index as usize;
+        let acceptor = self.acceptors.get_mut(listener);
         if raw.result < 0 {
-            // A cancelled accept belongs to a listener that is gone.
-            let is_over = raw.result == -libc::ECANCELED || listener >= self.listeners.len();
+            // Without its acceptor it belongs to a listener that is gone.
+            let acceptor = acceptor?;
+            acceptor.on_completion(raw.goes_on());
+            if raw.result == -libc::ECANCELED || acceptor.is_resting {
+                return None;
+            }
+            acceptor.is_resting = true;
             let error = io::Error::from_raw_os_error(-raw.result);
-            return (!is_over).then_some(Completion::AcceptFailed { listener, error });
+            return Some(Completion::AcceptFailed { listener, error });
+        }
+        if let Some(acceptor) = acceptor {
+            acceptor.on_completion(raw.goes_on());
         }
         // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
         let socket = unsafe { OwnedFd::from_raw_fd(raw.result) };
-        if !raw.goes_on() {
-            self.resume_accepting(listener);
-        }
         let peer = peer_of(&socket);
         Some(Completion::Accepted {
             listener,

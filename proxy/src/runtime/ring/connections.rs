@@ -10,6 +10,7 @@ use std::time::Duration;
 use io_uring::{opcode, types};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::acceptor::Acceptor;
 use super::buffers::{BufferPool, Slice};
 use super::completions::Completion;
 use super::connection::{Connection, Spare};
@@ -35,7 +36,10 @@ pub struct Connections {
     pub(super) open: usize,
     pub(super) dirty: Vec<u32>,
     starved: Vec<u32>,
-    pub(super) listeners: Vec<Listener>,
+    /// By the number completions carry.
+    pub(super) acceptors: Vec<Acceptor>,
+    /// Clients that may be accepted without asking.
+    room: usize,
     pub(super) completions: VecDeque<RawCompletion>,
     /// Completions of what never reached the kernel.
     pub(super) immediate: VecDeque<Completion>,
@@ -58,7 +62,8 @@ impl Connections {
             open: 0,
             dirty: Vec::new(),
             starved: Vec::new(),
-            listeners: Vec::new(),
+            acceptors: Vec::new(),
+            room: usize::MAX,
             completions: VecDeque::new(),
             immediate: VecDeque::new(),
             scratch: Vec::new(),
@@ -75,29 +80,26 @@ impl Connections {
 
     /// Accepts from `listener` from now on; its place among the listeners is the number completions carry.
     pub fn listen(&mut self, listener: Listener) {
-        self.listeners.push(listener);
-        self.resume_accepting(self.listeners.len() - 1);
+        self.acceptors.push(Acceptor::new(listener));
     }
 
+    /// Goes on after [`Completion::AcceptFailed`].
     pub fn resume_accepting(&mut self, listener: usize) {
-        let Some(fd) = self.listeners.get(listener).map(Listener::fd) else {
-            return;
-        };
-        let entry = opcode::AcceptMulti::new(types::Fd(fd))
-            .flags(libc::SOCK_CLOEXEC)
-            .build();
-        // SAFETY: an accept that asks for no address points to no memory.
-        unsafe {
-            self.ring
-                .push(entry, OpKey::new(OpKind::Accept, listener as u32, 0))
-        };
+        if let Some(acceptor) = self.acceptors.get_mut(listener) {
+            acceptor.is_resting = false;
+        }
+    }
+
+    /// Accepts no more clients than this before it is told again.
+    pub fn set_room(&mut self, room: usize) {
+        self.room = room;
     }
 
     /// Closes the listeners. Connections the kernel had queued on them are refused.
     pub fn stop_accepting(&mut self) {
-        for (index, listener) in self.listeners.drain(..).enumerate() {
+        for (index, acceptor) in self.acceptors.drain(..).enumerate() {
             self.ring.cancel_all(
-                types::Fd(listener.fd()),
+                types::Fd(acceptor.listener.fd()),
                 OpKey::new(OpKind::Cancel, index as u32, 0),
             );
             // The cancel names the descriptor, so it must be submitted before the descriptor goes away.
@@ -179,6 +181,7 @@ impl Connections {
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.starved_try_again();
         self.settle_dirty();
+        self.settle_acceptors();
         let timeout = if self.immediate.is_empty() {
             timeout
         } else {
@@ -205,6 +208,14 @@ impl Connections {
         }
         // Settling marks nothing, so the emptied list and its memory serve the next turn.
         self.dirty = dirty;
+    }
+
+    fn settle_acceptors(&mut self) {
+        // Each listener may have one client at its door when the last place is taken.
+        let share = self.room.div_ceil(self.acceptors.len().max(1));
+        for (index, acceptor) in self.acceptors.iter_mut().enumerate() {
+            acceptor.settle(index, share, &mut self.ring);
+        }
     }
 
     fn starved_try_again(&mut self) {

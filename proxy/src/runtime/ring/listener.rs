@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-const BACKLOG: i32 = 4096;
+/// Connections the kernel completes before they are accepted.
+pub(super) const BACKLOG: i32 = 4096;
 
 pub struct Listener {
     socket: Socket,

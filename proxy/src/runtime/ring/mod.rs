@@ -2,6 +2,7 @@
 //! receive and one send in flight each, and turns completions into [`Completion`]s. All memory the kernel may touch is
 //! owned here until the last completion of its operation.
 
+mod acceptor;
 mod buffers;
 mod completions;
 mod connection;

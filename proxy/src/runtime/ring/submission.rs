@@ -93,6 +93,22 @@ impl Submission {
         };
     }
 
+    /// Cancels all operations named `key`.
+    pub fn cancel_named(&mut self, key: OpKey) {
+        let named = types::CancelBuilder::user_data(key.encode()).all();
+        let entry = io_uring::opcode::AsyncCancel2::new(named).build();
+        // SAFETY: a cancel points to no memory.
+        unsafe {
+            self.push(
+                entry,
+                OpKey {
+                    kind: OpKind::Cancel,
+                    ..key
+                },
+            )
+        };
+    }
+
     /// Cancels all operations on `fd`.
     pub fn cancel_all(&mut self, fd: types::Fd, key: OpKey) {
         let entry = io_uring::opcode::AsyncCancel2::new(types::CancelBuilder::fd(fd).all()).build();

@@ -1,0 +1,68 @@
+//! Connections are bounded, because descriptors are. A client beyond the budget is taken in as far as a small reserve
+//! goes, only to be told 503; then accepting rests. Idle connections to endpoints make room for new ones.
+
+use std::net::SocketAddr;
+
+use super::Proxy;
+use crate::conn::Conn;
+use crate::moment::Moment;
+use crate::seam::{Action, Socket};
+
+impl Proxy {
+    pub(super) fn on_accepted(
+        &mut self,
+        listener: usize,
+        peer: SocketAddr,
+        socket: Socket,
+        now: Moment,
+    ) {
+        if self.is_draining {
+            self.counters.downstream_refused.increment();
+            self.out.push(Action::Refuse { socket });
+            return;
+        }
+        let is_shed = self.downstreams >= self.settings.max_downstreams;
+        let conn = self
+            .conns
+            .insert(Conn::downstream(peer.ip().to_canonical(), listener));
+        self.downstreams += 1;
+        self.counters.downstream_accepted.increment();
+        self.counters.downstream_active.raise();
+        self.out.push(Action::Adopt { conn, socket });
+        // Whoever is shed has its place until its request is there to be answered, but not for long.
+        let patience = if is_shed {
+            self.counters.downstream_shed.increment();
+            self.settings.linger
+        } else {
+            self.settings.idle
+        };
+        if let Some(client) = self.downstream(conn) {
+            client.is_shed = is_shed;
+        }
+        self.set_deadline(conn, now + patience);
+        if self.room_for_clients() == 0 {
+            self.counters.accept_rested.increment();
+        }
+    }
+
+    /// Clients that would be taken in now, be it to be told that they are too many.
+    pub(super) fn room_for_clients(&self) -> usize {
+        let most = self
+            .settings
+            .max_downstreams
+            .saturating_add(self.settings.max_shed);
+        most.saturating_sub(self.downstreams)
+    }
+
+    /// One more connection to an endpoint is wanted. Each client has one in use at most, so with a limit not below that
+    /// of clients there is an idle one to close; if there is none all the same, descriptors decide.
+    pub(super) fn make_room_for_upstream(&mut self, now: Moment) {
+        if self.upstreams < self.settings.max_upstreams {
+            return;
+        }
+        if let Some(oldest) = self.pool.take_oldest() {
+            self.counters.upstream_evicted.increment();
+            self.close(oldest, now);
+        }
+    }
+}
