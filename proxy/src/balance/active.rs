@@ -197,7 +197,7 @@ impl ActiveSet {
 }
 
 /// Whether the operator drained whatever is active in a bucket: then its ejected endpoints stay out too.
-fn is_all_active_drained(bucket: &[Endpoint], is_active: impl Fn(&Endpoint) -> bool) -> bool {
+pub fn is_all_active_drained(bucket: &[Endpoint], is_active: impl Fn(&Endpoint) -> bool) -> bool {
     let mut active = bucket
         .iter()
         .filter(|endpoint| is_active(endpoint))

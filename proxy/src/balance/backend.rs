@@ -80,6 +80,12 @@ impl Backend {
         &self.endpoints
     }
 
+    /// Whether any endpoint but those in `tried`, which are rows, could serve.
+    pub fn has_other_than(&self, tried: &[u32]) -> bool {
+        let mut others = self.endpoints.iter();
+        others.any(|one| !one.weight.is_drained() && !tried.contains(&one.row.index))
+    }
+
     /// An endpoint as affinity sees it. Only for places of endpoints.
     pub(super) fn candidate(&self, place: usize) -> Candidate {
         Candidate {

@@ -15,6 +15,7 @@ use super::rendezvous::AffinityKey;
 use super::score::Score;
 use super::shared::SharedTables;
 use super::state::EndpointState;
+use super::untried::Untried;
 use crate::moment::Moment;
 
 /// Nothing can be picked: the backend is empty, or all of it is drained.
@@ -30,6 +31,7 @@ pub struct Balancer {
     random: Xoshiro256PlusPlus,
     /// Who may be picked, by place of the backend.
     active: Vec<ActiveSet>,
+    untried: Untried,
 }
 
 impl Balancer {
@@ -40,6 +42,7 @@ impl Balancer {
             worker,
             random: Xoshiro256PlusPlus::seed_from_u64(seed ^ worker as u64),
             active: Vec::new(),
+            untried: Untried::default(),
         }
     }
 
@@ -52,6 +55,30 @@ impl Balancer {
         let best = better_of_two(
             || active.draw(&mut self.random),
             |place| Score::of(EndpointState::of(&self.tables, endpoints[place].row).reading()),
+        );
+        Ok(self.lease(backend, best, method))
+    }
+
+    /// Leases the better of two endpoints for another attempt at the same request. Rows in `tried` are passed over as
+    /// long as there is another endpoint at all, ejected ones included.
+    #[cold]
+    pub fn pick_again(
+        &mut self,
+        backend: &Backend,
+        tried: &[u32],
+        now: Moment,
+    ) -> Result<Lease, NoEndpoint> {
+        // Whose time has come is readmitted here.
+        refreshed(&mut self.active, backend, &self.tables, now);
+        let state = |endpoint: &Endpoint| EndpointState::of(&self.tables, endpoint.row);
+        let is_active = |endpoint: &Endpoint| state(endpoint).ejected_until(now).is_none();
+        let Some(method) = self.untried.find(backend, tried, is_active) else {
+            return self.pick(backend, now);
+        };
+        let endpoints = backend.endpoints();
+        let best = better_of_two(
+            || self.untried.draw(&mut self.random),
+            |place| Score::of(state(&endpoints[place]).reading()),
         );
         Ok(self.lease(backend, best, method))
     }

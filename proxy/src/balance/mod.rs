@@ -29,6 +29,7 @@ mod rows;
 mod score;
 pub mod shared;
 mod state;
+mod untried;
 
 pub use backend::{Backend, BackendId, BackendKind};
 pub use balancer::{Balancer, NoEndpoint};

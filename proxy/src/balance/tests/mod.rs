@@ -5,6 +5,7 @@ mod buckets;
 mod ejection;
 mod learning;
 mod leases;
+mod retries;
 mod shares;
 
 use std::net::SocketAddr;
