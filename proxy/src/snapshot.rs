@@ -8,7 +8,7 @@ use crate::affinity::Affinity;
 use crate::balance::{
     Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRows, Policy, TablesFull, Weight,
 };
-use crate::route::Rules;
+use crate::route::{Rules, Split};
 
 /// Listeners and backends at one time.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Plan {
     pub fn quick(listen: &[SocketAddr], targets: &[Target]) -> Self {
         let listener = |address: &SocketAddr| Listener {
             address: *address,
-            rules: Rules::always(0),
+            rules: Rules::always(Split::one(0)),
         };
         Self {
             listeners: listen.iter().map(listener).collect(),
@@ -132,6 +132,11 @@ impl Snapshot {
 
     pub fn backends(&self) -> &[Backend] {
         &self.backends
+    }
+
+    /// A backend of this snapshot; `None` if it is one of another.
+    pub fn backend(&self, id: BackendId) -> Option<&Backend> {
+        self.backends.get(id.place).filter(|one| one.id == id)
     }
 
     /// Where requests of a listener go; `None` if there is no listener of this number.

@@ -80,10 +80,10 @@ impl Backend {
         &self.endpoints
     }
 
-    /// Whether any endpoint but those in `tried`, which are rows, could serve.
-    pub fn has_other_than(&self, tried: &[u32]) -> bool {
-        let mut others = self.endpoints.iter();
-        others.any(|one| !one.weight.is_drained() && !tried.contains(&one.row.index))
+    /// Whether any endpoint could serve whose row has not been tried.
+    pub fn has_untried(&self, is_tried: impl Fn(u32) -> bool) -> bool {
+        let mut endpoints = self.endpoints.iter();
+        endpoints.any(|one| !one.weight.is_drained() && !is_tried(one.row.index))
     }
 
     /// An endpoint as affinity sees it. Only for places of endpoints.

@@ -1,36 +1,60 @@
-//! One try at an endpoint: pick, connect unless a connection is idle, send the request, start the clock.
+//! One try at an endpoint: pick, connect unless a connection is idle, send the request, start the clock. And the next
+//! try, where one came to nothing and the request may go elsewhere.
 
 use std::net::IpAddr;
 
+use super::state::{Attempts, Response};
 use super::{Failure, Proxy};
 use crate::affinity;
-use crate::balance::{AffinityKey, Backend, Lease};
+use crate::balance::{AffinityKey, Backend, Lease, NoEndpoint};
 use crate::conn::{Conn, ExchangeId, UpstreamState};
 use crate::http::h1::{Forwarding, Scheme, encode};
+use crate::metrics::RetryReason;
 use crate::moment::Moment;
+use crate::route::RetryOn;
 use crate::seam::{Action, ConnId, Peer};
 
+/// The connection an attempt is made on.
+#[derive(Clone, Copy, Debug)]
+enum Road {
+    Idle(ConnId),
+    New(ConnId),
+}
+
+impl Road {
+    fn upstream(self) -> ConnId {
+        match self {
+            Self::Idle(conn) | Self::New(conn) => conn,
+        }
+    }
+}
+
 impl Proxy {
-    /// By the request's affinity key if it has one, else the better of two.
+    /// Where the request goes for the first time: to the endpoint of its affinity key if it has one, else to the better
+    /// of two.
     pub(super) fn pick(
         &mut self,
-        backend: usize,
+        attempts: &mut Attempts,
         client: IpAddr,
         head: &[u8],
         now: Moment,
     ) -> Result<Lease, Failure> {
-        let backends = self.snapshot.backends();
-        let backend = backends.get(backend).ok_or(Failure::NoBackend)?;
-        let picked = match self.affinity_key(backend, client, head) {
+        let backend = self.snapshot.backend(attempts.backend);
+        let backend = backend.ok_or(Failure::NoBackend)?;
+        attempts.key = self.affinity_key(backend, client, head);
+        let picked = match attempts.key {
             Some(key) => self.balancer.pick_bound(backend, key, &[], now),
             None => self.balancer.pick(backend, now),
         };
-        let Ok(lease) = picked else {
-            self.counters.no_endpoint.increment();
-            return Err(Failure::NoEndpoint);
-        };
-        self.counters.selections.of(lease.method()).increment();
-        Ok(lease)
+        self.count_pick(picked)
+    }
+
+    fn count_pick(&self, picked: Result<Lease, NoEndpoint>) -> Result<Lease, Failure> {
+        match &picked {
+            Ok(lease) => self.counters.selections.of(lease.method()).increment(),
+            Err(NoEndpoint) => self.counters.no_endpoint.increment(),
+        }
+        picked.map_err(|_| Failure::NoEndpoint)
     }
 
     /// What binds the request to an endpoint; `None` where nothing is asked for, or nothing usable found.
@@ -50,24 +74,42 @@ impl Proxy {
         }
     }
 
-    /// Sends the request head to the endpoint picked, on an idle connection if there is one.
+    /// Sends the request to the endpoint picked first.
     pub(super) fn attempt(&mut self, id: ExchangeId, lease: Lease, head: &[u8], now: Moment) {
-        let reused = self.take_idle(&lease);
-        let upstream = reused.unwrap_or_else(|| self.connect(id, &lease, now));
+        let road = self.road_to(id, &lease, now);
         let start = self.out.made_length();
-        self.write_request_head(id, upstream, head);
-        self.send_made(upstream, start);
+        self.write_request_head(id, road.upstream(), head);
+        if let Some(exchange) = self.exchanges.get_mut(id) {
+            exchange.replay.on_head(self.out.made_since(start));
+        }
+        self.set_out(id, lease, road, start, now);
+    }
 
+    /// An idle connection to the endpoint leased, else a new one.
+    fn road_to(&mut self, id: ExchangeId, lease: &Lease, now: Moment) -> Road {
+        match self.take_idle(lease) {
+            Some(idle) => Road::Idle(idle),
+            None => Road::New(self.connect(id, lease, now)),
+        }
+    }
+
+    /// Sends what was made of the request from `start` on; on a connection that stands its clock starts.
+    fn set_out(&mut self, id: ExchangeId, lease: Lease, road: Road, start: usize, now: Moment) {
+        let upstream = road.upstream();
+        self.send_made(upstream, start);
         let sample_before = self.sample_number(upstream);
         let Some(exchange) = self.exchanges.get_mut(id) else {
             return;
         };
         exchange.lease = Some(lease);
         exchange.upstream = Some(upstream);
-        if reused.is_some() {
-            self.counters.upstream_reused.increment();
-            exchange.replay.begin(self.out.made_since(start));
-            self.start_clock(id, upstream, sample_before, now);
+        match road {
+            Road::New(_) => exchange.replay.on_connect(),
+            Road::Idle(_) => {
+                exchange.replay.on_reuse();
+                self.counters.upstream_reused.increment();
+                self.start_clock(id, upstream, sample_before, now);
+            }
         }
     }
 
@@ -134,25 +176,100 @@ impl Proxy {
         self.set_deadline(upstream, now + self.settings.first_byte);
     }
 
-    /// The idle connection died before it could have read the request: once more, on a fresh one, to the same endpoint.
-    pub(super) fn attempt_again(&mut self, id: ExchangeId, now: Moment) {
+    /// The attempt has come to nothing: the next one, if there may be one. Else the client is told.
+    pub(super) fn fail_attempt(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
+        match failure.retry_reason() {
+            Some(reason) if self.may_try_again(id, reason) => {
+                self.counters.retries.of(reason).increment();
+                self.give_up_attempt(id, failure, now);
+                self.try_again(id, now);
+            }
+            _ => self.fail(id, failure, now),
+        }
+    }
+
+    fn may_try_again(&self, id: ExchangeId, reason: RetryReason) -> bool {
+        let Some(exchange) = self.exchanges.get(id) else {
+            return false;
+        };
+        let (Some(attempts), Some(lease)) = (&exchange.attempts, &exchange.lease) else {
+            return false;
+        };
+        let is_tried = |row| row == lease.index() || attempts.tried.contains(&row);
+        let has_untried = || {
+            let backend = self.snapshot.backend(attempts.backend);
+            backend.is_some_and(|backend| backend.has_untried(is_tried))
+        };
+        let may_reason = match reason {
+            RetryReason::NoConnection => exchange.replay.is_unsent(),
+        };
+        let may_policy = match attempts.retry.on {
+            RetryOn::NoConnection => has_untried(),
+            RetryOn::Failure(_) => true,
+        };
+        let is_unanswered = matches!(exchange.response, Response::Awaited { .. });
+        attempts.has_left() && is_unanswered && may_reason && may_policy
+    }
+
+    /// Records what became of the attempt, before another is made.
+    fn give_up_attempt(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
         let Some(exchange) = self.exchanges.get_mut(id) else {
             return;
         };
-        let Some(lease) = exchange.lease.take() else {
+        let (lease, upstream) = (exchange.lease.take(), exchange.upstream.take());
+        if let (Some(attempts), Some(lease)) = (&mut exchange.attempts, &lease) {
+            attempts.tried.push(lease.index());
+        }
+        self.settle(lease, failure.outcome(), now);
+        if let Some(upstream) = upstream {
+            self.abort(upstream, now);
+        }
+    }
+
+    /// To another endpoint, as long as there is one.
+    fn try_again(&mut self, id: ExchangeId, now: Moment) {
+        let attempts = self.exchanges.get(id).and_then(|it| it.attempts.as_ref());
+        let Some(attempts) = attempts else {
             return;
         };
-        let (bytes, downstream) = (exchange.replay.take(), exchange.downstream);
-        self.counters.stale_retries.increment();
-        let upstream = self.connect(id, &lease, now);
-        let start = self.out.made_length();
-        self.out.made_mut().extend_from_slice(&bytes);
-        self.send_made(upstream, start);
-        if let Some(exchange) = self.exchanges.get_mut(id) {
-            exchange.lease = Some(lease);
-            exchange.upstream = Some(upstream);
+        let picked = match self.snapshot.backend(attempts.backend) {
+            Some(backend) => match attempts.key {
+                Some(key) => self.balancer.pick_bound(backend, key, &attempts.tried, now),
+                None => self.balancer.pick_again(backend, &attempts.tried, now),
+            },
+            None => Err(NoEndpoint),
+        };
+        match self.count_pick(picked) {
+            Ok(lease) => {
+                let road = self.road_to(id, &lease, now);
+                self.send_again(id, lease, road, now);
+            }
+            Err(failure) => self.fail(id, failure, now),
         }
-        // It may have been paused for the sake of the connection that died.
-        self.resume_if_drained(upstream, downstream);
+    }
+
+    /// The idle connection died before it could have read the request: once more, on a fresh one, to the same endpoint.
+    pub(super) fn attempt_afresh(&mut self, id: ExchangeId, now: Moment) {
+        let lease = self.exchanges.get_mut(id).and_then(|it| it.lease.take());
+        if let Some(lease) = lease {
+            self.counters.stale_retries.increment();
+            let road = Road::New(self.connect(id, &lease, now));
+            self.send_again(id, lease, road, now);
+        }
+    }
+
+    /// Sends what was sent before.
+    fn send_again(&mut self, id: ExchangeId, lease: Lease, road: Road, now: Moment) {
+        let start = self.out.made_length();
+        let Some(exchange) = self.exchanges.get(id) else {
+            return;
+        };
+        let downstream = exchange.downstream;
+        exchange
+            .replay
+            .write(self.out.made_mut(), exchange.extra_attempts());
+        self.set_out(id, lease, road, start, now);
+        // The client may have been paused for the sake of the connection before.
+        self.resume_if_drained(road.upstream(), downstream);
     }
 }

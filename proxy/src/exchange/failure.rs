@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::balance::Outcome;
 use crate::http::Status;
 use crate::http::h1::{BodyError, HeadError};
-use crate::metrics::LocalCause;
+use crate::metrics::{LocalCause, RetryReason};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
@@ -98,6 +98,14 @@ impl Failure {
         match self.blame() {
             Blame::Downstream | Blame::Proxy => Outcome::Neutral,
             Blame::Upstream => Outcome::Failure,
+        }
+    }
+
+    /// Why the request may be tried again, if it may at all.
+    pub fn retry_reason(self) -> Option<RetryReason> {
+        match self {
+            Self::ConnectFailed | Self::ConnectTimeout => Some(RetryReason::NoConnection),
+            _ => None,
         }
     }
 

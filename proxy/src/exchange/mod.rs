@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! client's bytes ─► head ─► begin ─► pick ─► attempt ─► (connect) ─► request relayed
+//!                                      ▲                  │
+//!                                      └──── try again ◄──┤
 //!                                                         │
 //!        next request ◄─ finish ◄─ response relayed ◄─ response head ◄─ endpoint's bytes
 //!                          │
@@ -18,6 +20,7 @@ mod events;
 mod failure;
 mod outbox;
 mod relay;
+mod replay;
 mod settings;
 mod stall;
 mod state;
@@ -33,7 +36,7 @@ use weir_common::{FlowSampleCells, Table};
 pub use failure::Failure;
 pub use settings::Settings;
 
-use crate::balance::{Balancer, Lease, Outcome};
+use crate::balance::{BackendId, Balancer, Lease, Outcome};
 use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab};
 use crate::http::h1::{
     BodyDecoder, HeadError, RequestHead, ResponseEncoding, ResponseHead, encode,
@@ -46,7 +49,8 @@ use crate::seam::ConnId;
 use crate::snapshot::Snapshot;
 use crate::timer::Deadlines;
 use outbox::Outbox;
-use state::{Exchange, Response};
+use replay::Replay;
+use state::{Attempts, Exchange, Response};
 
 /// Interim responses passed on before the final one; an endpoint that sends more is broken.
 const MAX_INTERIM: u8 = 16;
@@ -109,7 +113,9 @@ impl Proxy {
     fn begin(&mut self, downstream: ConnId, head: &[u8], now: Moment) -> Result<(), HeadError> {
         self.request_head.parse(head, &self.settings.limits)?;
         self.counters.requests.increment();
-        let replay = self.spare_replays.pop().unwrap_or_default();
+        let memory = self.spare_replays.pop().unwrap_or_default();
+        let names_endpoint = self.request_head.host(head).is_none();
+        let replay = Replay::new(&self.request_head, names_endpoint, memory);
         let id = self
             .exchanges
             .insert(Exchange::new(downstream, &self.request_head, replay, now));
@@ -122,25 +128,40 @@ impl Proxy {
             self.fail(id, Failure::Shed, now);
             return Ok(());
         }
-        let picked = self
-            .route(listener, head)
-            .and_then(|backend| self.pick(backend, client, head, now));
+        let picked = self.route(listener, head).and_then(|mut attempts| {
+            let lease = self.pick(&mut attempts, client, head, now)?;
+            Ok((attempts, lease))
+        });
         match picked {
-            Ok(lease) => self.attempt(id, lease, head, now),
+            Ok((attempts, lease)) => {
+                if let Some(exchange) = self.exchanges.get_mut(id) {
+                    exchange.attempts = Some(attempts);
+                }
+                self.attempt(id, lease, head, now);
+            }
             Err(failure) => self.fail(id, failure, now),
         }
         Ok(())
     }
 
     /// The backend the request is for, by its place. Where a rule splits its requests, the draw is made here, once.
-    fn route(&mut self, listener: usize, head: &[u8]) -> Result<usize, Failure> {
+    fn route(&mut self, listener: usize, head: &[u8]) -> Result<Attempts, Failure> {
         let rules = self.snapshot.rules(listener).ok_or(Failure::NoRoute)?;
         let request = Request::new(&self.request_head, head);
         let handling = rules.find(request).ok_or(Failure::NoRoute)?;
-        let split = &handling.split;
-        split
+        let place = handling
+            .split
             .draw(|limit| self.balancer.draw_below(limit))
-            .ok_or(Failure::NoBackend)
+            .ok_or(Failure::NoBackend)?;
+        Ok(Attempts {
+            backend: BackendId {
+                place,
+                revision: self.snapshot.revision,
+            },
+            key: None,
+            retry: handling.retry,
+            tried: Vec::new(),
+        })
     }
 
     /// A response head has come whole, in `head`: the final one is passed on and its body begins.
@@ -291,7 +312,7 @@ impl Proxy {
         }
     }
 
-    fn recycle(&mut self, replay: state::Replay) {
+    fn recycle(&mut self, replay: Replay) {
         const SPARE_REPLAYS: usize = 64;
         if self.spare_replays.len() < SPARE_REPLAYS {
             self.spare_replays.extend(replay.into_memory());

@@ -102,7 +102,7 @@ impl Proxy {
         match state {
             UpstreamState::Connecting(id) => {
                 self.counters.upstream_connect_failed.increment();
-                self.fail(id, Failure::ConnectTimeout, now);
+                self.fail_attempt(id, Failure::ConnectTimeout, now);
             }
             UpstreamState::InExchange(id) => self.on_endpoint_stalled(conn, id, now),
             UpstreamState::Idle => self.close_idle(conn, now),

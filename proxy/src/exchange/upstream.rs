@@ -34,6 +34,9 @@ impl Proxy {
         else {
             return;
         };
+        if let Some(exchange) = self.exchanges.get_mut(id) {
+            exchange.replay.on_connected();
+        }
         let sample_before = self.sample_number(conn);
         self.start_clock(id, conn, sample_before, now);
     }
@@ -49,7 +52,7 @@ impl Proxy {
             ConnectFault::Endpoint => Failure::ConnectFailed,
             ConnectFault::Host => Failure::HostExhausted,
         };
-        self.fail(id, failure, now);
+        self.fail_attempt(id, failure, now);
     }
 
     pub(super) fn on_upstream_bytes(&mut self, conn: ConnId, mut input: Input<'_>, now: Moment) {
@@ -158,7 +161,7 @@ impl Proxy {
             UpstreamState::InExchange(id) => {
                 self.on_ended_in_exchange(conn, id, end, has_partial_head, now)
             }
-            UpstreamState::Connecting(id) => self.fail(id, Failure::ConnectFailed, now),
+            UpstreamState::Connecting(id) => self.fail_attempt(id, Failure::ConnectFailed, now),
             UpstreamState::Closing => {}
         }
     }
@@ -176,10 +179,10 @@ impl Proxy {
         };
         match &mut exchange.response {
             Response::Awaited { interim: 0 }
-                if !has_partial_head && exchange.replay.is_possible() =>
+                if !has_partial_head && exchange.replay.outlives_idle_connection() =>
             {
                 self.close(conn, now);
-                self.attempt_again(id, now);
+                self.attempt_afresh(id, now);
             }
             Response::Awaited { .. } => self.fail(id, Failure::UpstreamClosed, now),
             Response::Relaying { body, .. } => {

@@ -10,7 +10,7 @@ mod workers;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
 pub use observed::{EbpfStatus, InterfaceStatus, Observed};
-pub use worker::{LocalCause, ResponseClass, WorkerCounters};
+pub use worker::{LocalCause, ResponseClass, RetryReason, WorkerCounters};
 
 use crate::moment::Moment;
 use text::Text;

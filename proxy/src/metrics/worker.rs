@@ -37,6 +37,8 @@ pub struct WorkerCounters {
     pub upstream_bytes_out: Counter,
     /// Requests sent again because the idle connection they were put on had died.
     pub stale_retries: Counter,
+    /// Further attempts at requests, by what became of the one before.
+    pub retries: CounterOf<RetryReason>,
 
     /// Requests whose head was read.
     pub requests: Counter,
@@ -178,6 +180,27 @@ impl Label for LocalCause {
     }
 }
 
+/// Why a request is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryReason {
+    /// No connection came to stand: nobody has seen the request.
+    NoConnection,
+}
+
+impl Label for RetryReason {
+    const ALL: &'static [Self] = &[Self::NoConnection];
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::NoConnection => "no-connection",
+        }
+    }
+}
+
 impl Label for Method {
     const ALL: &'static [Self] = &[Self::P2c, Self::Affinity, Self::Rejected];
 
@@ -228,6 +251,7 @@ mod tests {
     fn every_label_value_has_a_cell_and_a_name_of_its_own() {
         assert_places_and_names_are_distinct::<ResponseClass>();
         assert_places_and_names_are_distinct::<LocalCause>();
+        assert_places_and_names_are_distinct::<RetryReason>();
         assert_places_and_names_are_distinct::<Method>();
         assert_places_and_names_are_distinct::<Unbound>();
     }

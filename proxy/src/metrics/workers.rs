@@ -92,6 +92,12 @@ impl Sums<'_> {
             "Requests sent again because the idle connection they were put on had died.",
             |worker| &worker.stale_retries,
         );
+        self.labelled(
+            "weir_retries_total",
+            "Further attempts at requests, by what became of the one before.",
+            "reason",
+            |worker| &worker.retries,
+        );
     }
 
     fn exchanges(&mut self) {

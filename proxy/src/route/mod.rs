@@ -11,6 +11,7 @@ mod path;
 mod pattern;
 mod query;
 mod request;
+mod retry;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use order::{Created, Origin};
 pub use path::PathMatch;
 pub use pattern::{Pattern, PatternError};
 pub use request::Request;
+pub use retry::{Retry, RetryOn, StatusCodes};
 pub use split::Split;
 
 use std::sync::Arc;
@@ -40,14 +42,18 @@ pub struct Rule {
 }
 
 /// What becomes of the requests that match a rule.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Handling {
     pub split: Split,
+    pub retry: Retry,
 }
 
 impl From<Split> for Handling {
     fn from(split: Split) -> Self {
-        Self { split }
+        Self {
+            split,
+            ..Self::default()
+        }
     }
 }
 
@@ -74,13 +80,13 @@ impl Rules {
         Self { rules }
     }
 
-    /// Every request goes to one backend, which is named by its place.
-    pub fn always(backend: usize) -> Self {
+    /// The same becomes of every request.
+    pub fn always(handling: impl Into<Handling>) -> Self {
         Self::new(vec![Rule {
             host: Host::Any,
             matches: Match::default(),
             origin: Origin::default(),
-            handling: Arc::new(Split::one(backend).into()),
+            handling: Arc::new(handling.into()),
         }])
     }
 

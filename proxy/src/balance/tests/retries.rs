@@ -50,8 +50,8 @@ fn a_later_bucket_comes_before_an_ejected_endpoint_and_that_before_one_tried() {
 #[test]
 fn a_drained_endpoint_is_no_other_to_try() {
     let mut pool = Pool::of_weights(&[1, 0]);
-    assert!(!pool.backend.has_other_than(&[0]));
-    assert!(pool.backend.has_other_than(&[]));
+    assert!(!pool.backend.has_untried(|row| row == 0));
+    assert!(pool.backend.has_untried(|_| false));
     assert_eq!(pool.retry_shares(&[0], 10), [10, 0]);
     let mut empty = Pool::of_weights(&[0]);
     let picked = empty.workers[0].pick_again(&empty.backend, &[], empty.now);

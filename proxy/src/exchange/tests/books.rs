@@ -84,6 +84,7 @@ impl World {
     pub fn end(&mut self) {
         self.is_manual = false;
         self.connects = Connects::Fail(ConnectFault::Endpoint);
+        self.connects_of.clear();
         let living: Vec<ConnId> = self.wires.keys().copied().collect();
         for conn in living {
             let wire = self.wire(conn);

@@ -19,6 +19,7 @@ mod latency;
 mod pipelining;
 mod rejecting;
 mod relaying;
+mod retrying;
 mod reuse;
 mod routing;
 mod splitting;

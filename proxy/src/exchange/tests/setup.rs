@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{EndpointRows, Weight};
 use crate::exchange::Settings;
-use crate::route::Rules;
+use crate::route::{Rules, Split};
 use crate::seam::ConnectFault;
 use crate::snapshot::{Plan, Snapshot, Target};
 
@@ -38,7 +38,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             weights: vec![1],
-            rules: Rules::always(0),
+            rules: Rules::always(Split::one(0)),
             settings: Settings::default(),
             connects: Connects::Succeed,
             is_measured: false,

@@ -27,6 +27,8 @@ pub struct World {
     pub counters: Arc<WorkerCounters>,
     pub now: Moment,
     pub connects: Connects,
+    /// Places of endpoints that fare otherwise.
+    pub connects_of: BTreeMap<usize, Connects>,
     /// Nothing is reported before the test says so.
     pub(super) is_manual: bool,
     is_measured: bool,
@@ -69,6 +71,7 @@ impl World {
             counters,
             now: Moment::from_nanos(1_000_000_000),
             connects: setup.connects,
+            connects_of: BTreeMap::new(),
             is_manual: false,
             is_measured: setup.is_measured,
             snapshot,
@@ -229,9 +232,9 @@ impl World {
             let (conn, news) = (*conn, wire.news());
             news.into_iter().map(move |news| (conn, news))
         };
-        let is_wanted = |(_, news): &(ConnId, News)| match news {
-            News::Connected => self.connects == Connects::Succeed,
-            News::ConnectFailed => matches!(self.connects, Connects::Fail(_)),
+        let is_wanted = |(conn, news): &(ConnId, News)| match news {
+            News::Connected => self.connects_to(*conn) == Connects::Succeed,
+            News::ConnectFailed => matches!(self.connects_to(*conn), Connects::Fail(_)),
             _ => true,
         };
         self.wires
@@ -251,7 +254,7 @@ impl World {
                 self.report(Event::Connected { conn, slot }, &[]);
             }
             News::ConnectFailed => {
-                let Connects::Fail(fault) = self.connects else {
+                let Connects::Fail(fault) = self.connects_to(conn) else {
                     return;
                 };
                 self.report(Event::ConnectFailed { conn, fault }, &[]);
@@ -267,6 +270,19 @@ impl World {
             News::Received(bytes) => self.report(Event::Received { conn, bytes }, bytes),
             News::Ended(end) => self.report(Event::ReceiveEnded { conn, end: *end }, &[]),
             News::Closed => self.report(Event::Closed { conn }, &[]),
+        }
+    }
+
+    fn connects_to(&self, conn: ConnId) -> Connects {
+        let own = self.connects_of.get(&self.place_of(conn));
+        own.copied().unwrap_or(self.connects)
+    }
+
+    /// Which endpoint this connection leads to.
+    pub fn place_of(&self, conn: ConnId) -> usize {
+        match self.wires[&conn].side {
+            Side::Endpoint(peer) => peer.endpoint as usize,
+            Side::Client => unreachable!("upstreams lead to endpoints"),
         }
     }
 
@@ -341,10 +357,20 @@ impl World {
     }
 
     pub fn busy_endpoint_place(&self) -> usize {
-        match self.wires[&self.busy_endpoint()].side {
-            Side::Endpoint(peer) => peer.endpoint as usize,
-            Side::Client => unreachable!("upstreams lead to endpoints"),
-        }
+        self.place_of(self.busy_endpoint())
+    }
+
+    /// What the endpoint has got that has got a request.
+    pub fn busy_endpoint_read(&mut self) -> String {
+        let conn = self.busy_endpoint();
+        self.read(conn)
+    }
+
+    /// The newest connection to this endpoint.
+    pub fn endpoint_of(&self, place: usize) -> ConnId {
+        let mut upstreams = self.upstreams.iter().rev();
+        let found = upstreams.find(|conn| self.place_of(**conn) == place);
+        *found.expect("a connection to that endpoint")
     }
 
     /// The endpoint that has got a request reads it and answers.

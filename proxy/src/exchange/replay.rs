@@ -1,0 +1,141 @@
+//! What was sent of a request, kept as long as it may have to be sent again.
+//!
+//! | the attempt ended | sent again if all of it was kept, and |
+//! |---|---|
+//! | before a connection stood | in any case: nobody has seen it |
+//! | on a connection that had been idle, which its endpoint may have closed in the same moment | it is idempotent, or no byte of its body has left (RFC 9112, section 9.3.1) |
+
+use std::io::Write;
+
+use crate::http::RequestFraming;
+use crate::http::h1::RequestHead;
+
+/// Bytes of a head, and bytes of a body, that are kept. A request with more of either is sent once.
+const MAX_HEAD: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub struct Replay {
+    /// Head and body as sent, from the first byte.
+    bytes: Vec<u8>,
+    head_length: usize,
+    /// Nothing that was sent is missing.
+    is_whole: bool,
+    is_idempotent: bool,
+    has_body: bool,
+    /// The head names the endpoint it was written for, and is no use for another.
+    names_endpoint: bool,
+    place: Place,
+}
+
+/// How far the bytes have got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Their connection does not stand yet.
+    Here,
+    /// On a connection that had been idle.
+    Reused,
+    /// On a connection made for them.
+    Fresh,
+}
+
+impl Replay {
+    /// `memory` is empty, and used for what is kept.
+    pub fn new(head: &RequestHead, names_endpoint: bool, memory: Vec<u8>) -> Self {
+        Self {
+            bytes: memory,
+            head_length: 0,
+            is_whole: false,
+            is_idempotent: head.method().is_idempotent(),
+            has_body: !matches!(
+                head.framing(),
+                RequestFraming::None | RequestFraming::Length(0)
+            ),
+            names_endpoint,
+            place: Place::Here,
+        }
+    }
+
+    /// The head was written for the first time.
+    pub fn on_head(&mut self, head: &[u8]) {
+        self.is_whole = head.len() <= MAX_HEAD;
+        if self.is_whole {
+            self.bytes.extend_from_slice(head);
+            self.head_length = head.len();
+        }
+    }
+
+    /// More of the request was sent.
+    pub fn on_body(&mut self, bytes: &[u8]) {
+        if !self.is_whole {
+            return;
+        }
+        let is_wanted = match self.place {
+            Place::Here => true,
+            Place::Reused => self.is_idempotent,
+            Place::Fresh => false,
+        };
+        if is_wanted && self.bytes.len() - self.head_length + bytes.len() <= MAX_BODY {
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            self.forget();
+        }
+    }
+
+    /// It goes out on a connection that waits to be made.
+    pub fn on_connect(&mut self) {
+        self.place = Place::Here;
+    }
+
+    /// It goes out on a connection that had been idle.
+    pub fn on_reuse(&mut self) {
+        self.place = Place::Reused;
+        if !self.outlives_idle_connection() {
+            self.forget();
+        }
+    }
+
+    /// The connection made for it stands.
+    pub fn on_connected(&mut self) {
+        self.place = Place::Fresh;
+        self.forget();
+    }
+
+    /// Whether it may go to another endpoint, having reached none.
+    pub fn is_unsent(&self) -> bool {
+        self.is_whole && self.place == Place::Here && !self.names_endpoint
+    }
+
+    /// Whether it may go to the same endpoint again, if the connection it was put on had been closed.
+    pub fn outlives_idle_connection(&self) -> bool {
+        let has_sent_body = self.bytes.len() > self.head_length;
+        self.is_whole
+            && self.place == Place::Reused
+            && (self.is_idempotent || (self.has_body && !has_sent_body))
+    }
+
+    /// Writes what was sent before. `extra` counts attempts at other endpoints, and is told to them.
+    pub fn write(&self, out: &mut Vec<u8>, extra: usize) {
+        if extra == 0 {
+            out.extend_from_slice(&self.bytes);
+            return;
+        }
+        let (head, body) = self.bytes.split_at(self.head_length);
+        let fields = head.strip_suffix(b"\r\n").unwrap_or(head);
+        out.extend_from_slice(fields);
+        write!(out, "x-retry-attempt: {extra}\r\n\r\n").expect("writing to a Vec cannot fail");
+        out.extend_from_slice(body);
+    }
+
+    /// The memory, emptied; nothing if it grew too large to keep.
+    pub fn into_memory(mut self) -> Option<Vec<u8>> {
+        const KEPT: usize = 4 * 1024;
+        self.bytes.clear();
+        (self.bytes.capacity() <= KEPT).then_some(self.bytes)
+    }
+
+    fn forget(&mut self) {
+        self.is_whole = false;
+        self.bytes.clear();
+    }
+}
