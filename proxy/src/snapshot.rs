@@ -53,6 +53,17 @@ pub struct BackendPolicy {
     pub balance: Policy,
     /// What its requests are bound to endpoints by.
     pub affinity: Option<Affinity>,
+    /// What was said of it, and by whom; the rest is as it is by default.
+    pub origins: Vec<PartOrigin>,
+}
+
+/// Which document a part of a policy is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartOrigin {
+    /// As documents call it, such as `health`.
+    pub part: &'static str,
+    /// Kind, name and place of the document.
+    pub document: Arc<str>,
 }
 
 /// An endpoint to be.

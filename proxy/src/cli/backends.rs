@@ -1,5 +1,6 @@
 //! `weir proxy config backends`: every endpoint with its health, requests and latency, as a table or as data.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -148,17 +149,19 @@ pub(super) fn parse_dump(file: &str, text: &str) -> Result<ConfigDump, BackendsE
 }
 
 fn rows(dump: &ConfigDump, all: bool) -> Vec<Row> {
-    let mut rows: Vec<Row> = dump
-        .backends
-        .iter()
-        .flat_map(|backend| {
-            backend
-                .endpoints
-                .iter()
-                .map(|endpoint| Row::of(backend, endpoint))
-        })
-        .filter(|row| all || row.requests > 0)
-        .collect();
+    // A backend that routes treat differently is dumped for each way; its endpoints are the same.
+    let mut seen = HashSet::new();
+    let mut rows = Vec::new();
+    for backend in &dump.backends {
+        for endpoint in &backend.endpoints {
+            let row = Row::of(backend, endpoint);
+            let of = (row.kind, &backend.namespace, &backend.name);
+            let is_new = seen.insert((of, &endpoint.endpoint, endpoint.address));
+            if is_new && (all || row.requests > 0) {
+                rows.push(row);
+            }
+        }
+    }
     rows.sort_by(|one, other| one.order().cmp(&other.order()));
     rows
 }

@@ -1,5 +1,7 @@
 //! HTTPRoute: which requests go to which backends.
 
+use std::collections::HashSet;
+
 use super::document::{Metadata, checked_name};
 use super::gateway::read_host;
 use super::reader::{Cursor, Object};
@@ -33,9 +35,24 @@ pub fn read_http_route<'a>(
     let parents = parents.map(|parents| parents.list()).unwrap_or_default();
     let hosts = spec.items("hostnames");
     let rules = spec.required("rules");
-    let rules = rules.map(|rules| rules.list()).unwrap_or_default();
+    let items = rules.map(|rules| rules.list()).unwrap_or_default();
     spec.unsupported(&["useDefaultGateways"]);
     spec.finish();
+    let mut rules: Vec<RouteRule<'a>> = Vec::new();
+    let mut names = HashSet::new();
+    for item in &items {
+        let Some(rule) = read_rule(item, &namespace) else {
+            continue;
+        };
+        if let Some(name) = rule.name
+            && !names.insert(name)
+        {
+            item.error(format!(
+                "the name `{name}` is that of an earlier rule; rename one"
+            ));
+        }
+        rules.push(rule);
+    }
     resources.routes.push(HttpRoute {
         created: metadata.created,
         parents: parents
@@ -43,10 +60,8 @@ pub fn read_http_route<'a>(
             .filter_map(|parent| read_parent(parent, &namespace))
             .collect(),
         hosts: hosts.iter().filter_map(read_host).collect(),
-        rules: rules
-            .iter()
-            .filter_map(|rule| read_rule(rule, &namespace))
-            .collect(),
+        is_whole: rules.len() == items.len(),
+        rules,
         id: metadata.id,
     });
 }
@@ -91,7 +106,10 @@ pub fn read_id(object: &mut Object<'_>, namespace: &str) -> Option<Id> {
 
 fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     let mut rule = at.object()?;
-    rule.ignored(&["name"]);
+    let name = match rule.optional("name") {
+        Some(name) => Some(checked_name(&name)?),
+        None => None,
+    };
     rule.unsupported(&["filters", "timeouts", "retry", "sessionPersistence"]);
     let matches = rule.items("matches");
     let backends = rule.items("backendRefs");
@@ -111,7 +129,11 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
     }
-    Some(RouteRule { matches, backends })
+    Some(RouteRule {
+        name,
+        matches,
+        backends,
+    })
 }
 
 fn read_match(at: &Cursor<'_>) -> Option<Match> {

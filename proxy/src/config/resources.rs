@@ -70,6 +70,8 @@ pub struct HttpRoute<'a> {
     /// Empty: any.
     pub hosts: Vec<Host>,
     pub rules: Vec<RouteRule<'a>>,
+    /// No rule was left out because of a problem.
+    pub is_whole: bool,
 }
 
 pub struct ParentRef<'a> {
@@ -80,6 +82,7 @@ pub struct ParentRef<'a> {
 }
 
 pub struct RouteRule<'a> {
+    pub name: Option<&'a str>,
     /// A request needs to meet one of these.
     pub matches: Vec<Match>,
     pub backends: Vec<BackendRef<'a>>,
@@ -104,6 +107,21 @@ pub struct Service<'a> {
     pub ports: Vec<ServicePort<'a>>,
     pub publishes_unready: bool,
     pub preference: Preference<'a>,
+}
+
+impl Service<'_> {
+    /// Says that it has no such port; `None` if it has.
+    pub fn missing_port(&self, port: u16) -> Option<String> {
+        if self.ports.iter().any(|one| one.port == port) {
+            return None;
+        }
+        let ports = self.ports.iter().map(|one| one.port.to_string());
+        let ports = ports.collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "Service {} has no port {port}; it has {ports}",
+            self.id
+        ))
+    }
 }
 
 pub struct ServicePort<'a> {
@@ -157,10 +175,34 @@ pub struct PolicyTarget<'a> {
     pub cursor: Cursor<'a>,
     pub kind: PolicyTargetKind,
     pub id: Id,
+    pub section: Section<'a>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PolicyTargetKind {
+    Gateway,
+    Route,
     Service,
     Backend,
+}
+
+impl PolicyTargetKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "Gateway",
+            Self::Route => "HTTPRoute",
+            Self::Service => "Service",
+            Self::Backend => "AgentgatewayBackend",
+        }
+    }
+}
+
+/// How much of a target is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Section<'a> {
+    Whole,
+    /// A listener of a Gateway, a rule of a route.
+    Name(&'a str),
+    /// Of a Service.
+    Port(u16),
 }

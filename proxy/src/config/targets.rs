@@ -2,12 +2,19 @@
 
 use super::document::checked_name;
 use super::reader::{Cursor, Object};
-use super::resources::{Id, PolicyTarget, PolicyTargetKind};
+use super::resources::{Id, PolicyTarget, PolicyTargetKind, Section};
 
 /// As agentgateway puts it.
 const PART_OF_BACKEND: &str = "backend.sessionAffinity must target the whole AgentgatewayBackend, not an individual AI provider";
 /// As the API limits them.
 const MAX_TARGETS: usize = 16;
+/// With the group of each.
+const KINDS: [(PolicyTargetKind, &str); 4] = [
+    (PolicyTargetKind::Gateway, "gateway.networking.k8s.io"),
+    (PolicyTargetKind::Route, "gateway.networking.k8s.io"),
+    (PolicyTargetKind::Service, ""),
+    (PolicyTargetKind::Backend, "agentgateway.dev"),
+];
 
 /// `binds`: the policy has a `sessionAffinity`, which decides what a target may be.
 pub fn read<'a>(spec: &mut Object<'a>, namespace: &str, binds: bool) -> Vec<PolicyTarget<'a>> {
@@ -36,40 +43,28 @@ fn read_target<'a>(at: &Cursor<'a>, namespace: &str, binds: bool) -> Option<Poli
     let mut object = at.object()?;
     let section = object.optional("sectionName");
     let group = match object.optional("group") {
-        Some(group) => group.supported_choice(
-            &[("", ""), ("agentgateway.dev", "agentgateway.dev")],
-            &["gateway.networking.k8s.io"],
-        )?,
+        Some(group) => group.text()?,
         None => "",
     };
-    let kind = object.required("kind").and_then(|kind| {
-        kind.supported_choice(
-            &[
-                ("Service", PolicyTargetKind::Service),
-                ("AgentgatewayBackend", PolicyTargetKind::Backend),
-            ],
-            &["Gateway", "HTTPRoute"],
-        )
-    });
+    let kind = object
+        .required("kind")
+        .and_then(|kind| kind.choice(&KINDS.map(|(kind, _)| (kind.name(), kind))));
     let name = object.required("name").and_then(|name| checked_name(&name));
     object.finish();
     let kind = kind?;
-    if let Some(section) = section {
-        section.error(match kind {
-            PolicyTargetKind::Backend if binds => PART_OF_BACKEND,
-            _ => "is not supported yet; leave it out",
-        });
-    }
-    let expected = match kind {
-        PolicyTargetKind::Service => "",
-        PolicyTargetKind::Backend => "agentgateway.dev",
+    let section = match section {
+        Some(section) => read_section(&section, kind, binds),
+        None => Some(Section::Whole),
     };
-    if group != expected {
-        at.error(match kind {
-            PolicyTargetKind::Service => "the group of a Service is empty; write `group: \"\"`",
-            PolicyTargetKind::Backend => {
-                "an AgentgatewayBackend needs `group: agentgateway.dev`; add it"
-            }
+    let (_, expected) = KINDS.iter().find(|(of, _)| *of == kind)?;
+    if group != *expected {
+        let (kind, article) = match kind {
+            PolicyTargetKind::Backend | PolicyTargetKind::Route => (kind.name(), "an"),
+            _ => (kind.name(), "a"),
+        };
+        at.error(match *expected {
+            "" => format!("the group of {article} {kind} is empty; write `group: \"\"`"),
+            expected => format!("{article} {kind} needs `group: {expected}`; add it"),
         });
         return None;
     }
@@ -77,5 +72,30 @@ fn read_target<'a>(at: &Cursor<'a>, namespace: &str, binds: bool) -> Option<Poli
         cursor: at.clone(),
         kind,
         id: Id::new(namespace, name?),
+        section: section?,
     })
+}
+
+fn read_section<'a>(at: &Cursor<'a>, kind: PolicyTargetKind, binds: bool) -> Option<Section<'a>> {
+    match kind {
+        PolicyTargetKind::Gateway | PolicyTargetKind::Route => checked_name(at).map(Section::Name),
+        PolicyTargetKind::Service => {
+            let text = at.text()?;
+            let port = text.parse().ok().filter(|port| *port != 0);
+            if port.is_none() {
+                at.error(format!(
+                    "`{text}` is not the number of a port; write one of the Service's, in quotes"
+                ));
+            }
+            port.map(Section::Port)
+        }
+        PolicyTargetKind::Backend => {
+            at.error(if binds {
+                PART_OF_BACKEND
+            } else {
+                "an AgentgatewayBackend with a static target has no sections; leave it out"
+            });
+            None
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! How a backend is treated, as far as documents say. It has parts; a part is taken whole from the most specific document
 //! that has it. A new part is a field, and a line in each of the three functions here.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
 use crate::balance::{BoundedLoad, HealthPolicy, Policy};
-use crate::snapshot::BackendPolicy;
+use crate::snapshot::{BackendPolicy, PartOrigin};
 
 /// The parts one document has, or several together.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub type Part<T> = Option<Said<T>>;
 pub struct Said<T> {
     pub value: T,
     /// Kind, name and place.
-    pub by: Rc<str>,
+    pub by: Arc<str>,
 }
 
 impl Treatment {
@@ -38,7 +38,7 @@ impl Treatment {
     }
 
     /// The parts it has, as documents call them, each with the document it is from.
-    pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Rc<str>)> {
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Arc<str>)> {
         let parts = [
             ("health", by(&self.health)),
             ("sessionAffinity", by(&self.affinity)),
@@ -55,11 +55,18 @@ impl Treatment {
                 bounded_load: value(&self.bounded_load),
             },
             affinity: value(&self.affinity),
+            origins: self
+                .parts()
+                .map(|(part, by)| PartOrigin {
+                    part,
+                    document: Arc::clone(by),
+                })
+                .collect(),
         }
     }
 }
 
-fn by<T>(part: &Part<T>) -> Option<&Rc<str>> {
+fn by<T>(part: &Part<T>) -> Option<&Arc<str>> {
     part.as_ref().map(|said| &said.by)
 }
 

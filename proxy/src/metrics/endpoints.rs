@@ -1,6 +1,6 @@
 //! Exports what is known of every endpoint, read from the shared tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use super::observed::{EbpfStatus, Observed};
@@ -10,14 +10,19 @@ use crate::moment::Moment;
 
 pub fn write(text: &mut Text, observed: &Observed, ebpf: &EbpfStatus, now: Moment) {
     let backends = observed.snapshot.backends();
-    let rows: Vec<Row> = backends
+    let pairs = backends
         .iter()
-        .flat_map(|backend| {
-            backend.endpoints().iter().map(move |endpoint| Row {
-                backend,
-                endpoint,
-                figures: Figures::read(&observed.tables, endpoint, now),
-            })
+        .flat_map(|backend| backend.endpoints().iter().map(move |one| (backend, one)));
+    // A backend that routes treat differently stands there for each way, with the same endpoints.
+    let mut seen = HashSet::new();
+    let rows: Vec<Row> = pairs
+        .filter(|(backend, endpoint)| {
+            seen.insert((&backend.namespace, &backend.name, endpoint.row))
+        })
+        .map(|(backend, endpoint)| Row {
+            backend,
+            endpoint,
+            figures: Figures::read(&observed.tables, endpoint, now),
         })
         .collect();
     let mut export = Export { text, rows: &rows };

@@ -15,6 +15,10 @@ const START: Moment = Moment::from_nanos(1_000_000_000);
 
 /// Two workers; `10.0.0.1:80` to be picked, `10.0.0.2:80` drained.
 fn observed() -> Observed {
+    observed_with(|_| {})
+}
+
+fn observed_with(adjust: impl FnOnce(&mut Plan)) -> Observed {
     let tables = SharedTables::anonymous(Sizes {
         capacity: 2,
         workers: 2,
@@ -24,7 +28,9 @@ fn observed() -> Observed {
     let target = |host: u8, weight: Weight| Target::at(([10, 0, 0, host], 80).into(), weight);
     let targets = [target(1, Weight::ONE), target(2, Weight::DRAINED)];
     let mut rows = EndpointRows::new(tables.clone());
-    let snapshot = Snapshot::new(1, Plan::quick(&[], &targets), &mut rows).expect("rows enough");
+    let mut plan = Plan::quick(&[], &targets);
+    adjust(&mut plan);
+    let snapshot = Snapshot::new(1, plan, &mut rows).expect("rows enough");
     Observed {
         instance: "blue \"one\"".into(),
         started: START,
@@ -57,6 +63,13 @@ fn assert_has(text: &str, lines: &[&str]) {
             "no line {line} in:\n{text}"
         );
     }
+}
+
+#[test]
+fn a_backend_that_is_there_twice_has_every_series_once() {
+    let twice = observed_with(|plan| plan.backends.push(plan.backends[0].clone()));
+    let now = START + Duration::from_secs(2);
+    assert_eq!(render(&twice, now), render(&observed(), now));
 }
 
 #[test]

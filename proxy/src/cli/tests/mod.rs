@@ -198,6 +198,22 @@ Service  httpbin    backend-extauth      elsewhere/httpbin-7dc88b5fbc-aaaaa  Evi
 }
 
 #[test]
+fn an_endpoint_of_a_backend_that_is_there_twice_is_shown_once() {
+    let text = std::fs::read_to_string(DUMP).expect("the fixture");
+    let mut dump: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let backends = dump["backends"].as_array_mut().expect("a list");
+    backends.extend_from_within(..);
+    let file = std::env::temp_dir().join(format!("weir-twice-{}.json", std::process::id()));
+    std::fs::write(&file, dump.to_string()).expect("a writable folder");
+    let table = render(&["-f", &file.to_string_lossy(), "--all"]);
+    std::fs::remove_file(&file).expect("just written");
+    assert_eq!(
+        table.expect("a table"),
+        render(&["-f", DUMP, "--all"]).expect("a table")
+    );
+}
+
+#[test]
 fn json_keeps_the_strings_of_the_table_and_adds_the_numbers() {
     let text = render(&["-f", DUMP, "--all", "-o", "json"]).expect("rows");
     let rows: serde_json::Value = serde_json::from_str(&text).expect("JSON");

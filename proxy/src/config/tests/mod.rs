@@ -1,6 +1,7 @@
 //! Whole configurations as people write them, and what comes of them.
 
 mod locality;
+mod placement;
 mod problems;
 mod serving;
 

@@ -245,7 +245,7 @@ spec:
         (
             "name: api}\n  backend",
             "name: api, sectionName: a}\n  backend",
-            "spec.targetRefs[0].sectionName: is not supported yet; leave it out",
+            "spec.targetRefs[0].sectionName: an AgentgatewayBackend with a static target has no sections; leave it out",
         ),
         (
             "consecutiveFailures: 3",

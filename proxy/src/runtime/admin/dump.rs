@@ -1,6 +1,7 @@
 //! `/config_dump`: one document that says what is configured and what is known of it right now. The same types read it
 //! back, for `weir proxy config backends`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -40,6 +41,10 @@ pub struct BackendDump {
     /// The expression its requests are bound to endpoints by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<String>,
+    /// Parts of its policy, each with the document it is from. A backend that routes treat differently is there once for
+    /// each way it is treated, with the same endpoints.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, String>,
     pub endpoints: Vec<EndpointDump>,
 }
 
@@ -134,15 +139,18 @@ impl BackendDump {
         let endpoints = backend.endpoints().iter().map(|endpoint| {
             EndpointDump::of(endpoint, &Figures::read(&observed.tables, endpoint, now))
         });
+        let policy = observed.snapshot.policy_of(backend);
+        let origins = policy.into_iter().flat_map(|policy| &policy.origins);
         Self {
             kind: backend.kind,
             name: backend.name.clone(),
             namespace: backend.namespace.clone(),
-            affinity: observed
-                .snapshot
-                .policy_of(backend)
+            affinity: policy
                 .and_then(|policy| policy.affinity.as_ref())
                 .map(|affinity| affinity.source().to_owned()),
+            policies: origins
+                .map(|origin| (origin.part.to_owned(), origin.document.to_string()))
+                .collect(),
             endpoints: endpoints.collect(),
         }
     }

@@ -1,0 +1,98 @@
+//! Listeners of all Gateways, and the rules of the routes attached to them so far.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use super::resources::{Gateway, GatewayListener, Id};
+use crate::route::{Host, Rule, Rules};
+use crate::snapshot::Listener;
+
+#[derive(Default)]
+pub struct Listeners<'r> {
+    list: Vec<Pending<'r>>,
+    /// Gateway and name, to places in the list: one for each address.
+    places: HashMap<(&'r Id, &'r str), Vec<usize>>,
+    /// Where each address was first listened on.
+    taken: HashMap<SocketAddr, String>,
+}
+
+struct Pending<'r> {
+    listener: &'r GatewayListener<'r>,
+    address: SocketAddr,
+    /// Routes are attached one after the other.
+    last_route: Option<&'r Id>,
+    rules: Vec<Rule>,
+}
+
+impl<'r> Listeners<'r> {
+    /// Two listeners on one address are reported.
+    pub fn new(gateways: &'r [Gateway<'r>]) -> Self {
+        let mut listeners = Self::default();
+        for gateway in gateways {
+            listeners.add(gateway);
+        }
+        listeners
+    }
+
+    fn add(&mut self, gateway: &'r Gateway<'r>) {
+        for listener in &gateway.listeners {
+            for ip in &gateway.addresses {
+                let address = SocketAddr::new(*ip, listener.port);
+                if let Some(first) = self.taken.get(&address) {
+                    listener.at_port.error(format!(
+                        "{address} is listened on already at {first}; choose another port, or one listener and routes with hostnames"
+                    ));
+                    continue;
+                }
+                self.taken.insert(address, listener.at_port.place());
+                let places = self.places.entry((&gateway.id, listener.name));
+                places.or_default().push(self.list.len());
+                self.list.push(Pending {
+                    listener,
+                    address,
+                    last_route: None,
+                    rules: Vec::new(),
+                });
+            }
+        }
+    }
+
+    /// Adds rules of a route, for each of these hosts, to a listener named by its Gateway and its name. A route that
+    /// names a listener twice is attached once.
+    pub fn attach(
+        &mut self,
+        listener: (&'r Id, &'r str),
+        route: &'r Id,
+        hosts: &[Host],
+        rules: &[Rule],
+    ) {
+        for place in self.places.get(&listener).into_iter().flatten() {
+            let pending = &mut self.list[*place];
+            if pending.last_route.replace(route) == Some(route) {
+                continue;
+            }
+            for host in hosts {
+                pending.rules.extend(rules.iter().map(|rule| Rule {
+                    host: host.clone(),
+                    ..rule.clone()
+                }));
+            }
+        }
+    }
+
+    pub fn finish(self) -> Vec<Listener> {
+        let finished = self.list.into_iter().map(|pending| {
+            if pending.last_route.is_none() {
+                pending
+                    .listener
+                    .at_port
+                    .warning("no route is attached: all requests are answered with 404");
+            }
+            Listener {
+                address: pending.address,
+                rules: Rules::new(pending.rules),
+            }
+        });
+        finished.collect()
+    }
+}

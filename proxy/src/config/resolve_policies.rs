@@ -1,0 +1,164 @@
+//! Policies by what they are about, and which of them hold for a backend on the way requests take to it.
+
+use std::collections::HashMap;
+
+use super::reader::closest;
+use super::resolve::missing;
+use super::resources::{
+    BackendTarget, Gateway, HttpRoute, Id, PolicyTarget, PolicyTargetKind, Resources, Section,
+    Service,
+};
+use super::treatment::Treatment;
+
+/// The way requests take to a backend.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'r> {
+    pub gateway: &'r Id,
+    pub listener: &'r str,
+    pub route: &'r Id,
+    pub rule: Option<&'r str>,
+}
+
+/// What all policies say, by what they say it of.
+pub struct Policies<'r> {
+    said: HashMap<Key<'r>, Treatment>,
+}
+
+type Key<'r> = (PolicyTargetKind, &'r Id, Section<'r>);
+
+impl<'r> Policies<'r> {
+    /// Two policies cannot say the same part of one target.
+    pub fn new(resources: &'r Resources<'r>) -> Self {
+        let mut said: HashMap<Key<'r>, Treatment> = HashMap::new();
+        for policy in &resources.policies {
+            for target in &policy.targets {
+                let key = (target.kind, &target.id, target.section);
+                let of_target = said.entry(key).or_default();
+                for (part, _) in policy.treatment.parts() {
+                    if let Some((_, first)) = of_target.parts().find(|(name, _)| *name == part) {
+                        target.cursor.error(format!(
+                            "has its `{part}` from {first} already; leave one out"
+                        ));
+                    }
+                }
+                *of_target = std::mem::take(of_target).or(&policy.treatment);
+            }
+        }
+        Self { said }
+    }
+
+    /// What holds for a backend that says this of itself. Of each part the most specific word counts: the backend's own,
+    /// then policies of the rule, the route, the backend or Service, the listener, the gateway.
+    pub fn treatment(&self, backend: &BackendTarget, own: &Treatment, way: &Way<'_>) -> Treatment {
+        use PolicyTargetKind::{Backend, Gateway, Route, Service};
+        let whole = Section::Whole;
+        let (of_port, of_backend) = match backend {
+            BackendTarget::Service { id, port } => (
+                Some((Service, id, Section::Port(*port))),
+                (Service, id, whole),
+            ),
+            BackendTarget::Backend(id) => (None, (Backend, id, whole)),
+        };
+        let of_rule = way.rule.map(|rule| (Route, way.route, Section::Name(rule)));
+        let listener = Section::Name(way.listener);
+        let most_specific_first = [
+            of_rule,
+            Some((Route, way.route, whole)),
+            of_port,
+            Some(of_backend),
+            Some((Gateway, way.gateway, listener)),
+            Some((Gateway, way.gateway, whole)),
+        ];
+        most_specific_first
+            .iter()
+            .flatten()
+            .filter_map(|key| self.said.get(key))
+            .fold(own.clone(), Treatment::or)
+    }
+}
+
+/// Reports policies about what is not there.
+pub fn report_unknown(resources: &Resources<'_>) {
+    let known = Known::new(resources);
+    for target in resources.policies.iter().flat_map(|one| &one.targets) {
+        if let Some(problem) = known.problem(target) {
+            target.cursor.error(problem);
+        }
+    }
+}
+
+struct Known<'r> {
+    gateways: HashMap<&'r Id, &'r Gateway<'r>>,
+    routes: HashMap<&'r Id, &'r HttpRoute<'r>>,
+    services: HashMap<&'r Id, &'r Service<'r>>,
+    backends: HashMap<&'r Id, ()>,
+}
+
+impl<'r> Known<'r> {
+    fn new(resources: &'r Resources<'r>) -> Self {
+        let backends = resources.backends.iter();
+        Self {
+            gateways: resources
+                .gateways
+                .iter()
+                .map(|one| (&one.id, one))
+                .collect(),
+            routes: resources.routes.iter().map(|one| (&one.id, one)).collect(),
+            services: resources
+                .services
+                .iter()
+                .map(|one| (&one.id, one))
+                .collect(),
+            backends: backends.map(|one| (&one.id, ())).collect(),
+        }
+    }
+
+    fn problem(&self, target: &PolicyTarget<'_>) -> Option<String> {
+        let (id, kind) = (&target.id, target.kind.name());
+        match target.kind {
+            PolicyTargetKind::Gateway => {
+                let Some(gateway) = self.gateways.get(id) else {
+                    return Some(missing(kind, id, self.gateways.keys().copied()));
+                };
+                let names = gateway.listeners.iter().map(|listener| listener.name);
+                let names = names.collect::<Vec<_>>();
+                missing_name(target, "listener", &names).filter(|_| gateway.is_whole)
+            }
+            PolicyTargetKind::Route => {
+                let Some(route) = self.routes.get(id) else {
+                    return Some(missing(kind, id, self.routes.keys().copied()));
+                };
+                let names: Vec<&str> = route.rules.iter().filter_map(|rule| rule.name).collect();
+                missing_name(target, "rule", &names).filter(|_| route.is_whole)
+            }
+            PolicyTargetKind::Service => {
+                let Some(service) = self.services.get(id) else {
+                    return Some(missing(kind, id, self.services.keys().copied()));
+                };
+                match target.section {
+                    Section::Port(port) => service.missing_port(port),
+                    _ => None,
+                }
+            }
+            PolicyTargetKind::Backend => (!self.backends.contains_key(id))
+                .then(|| missing(kind, id, self.backends.keys().copied())),
+        }
+    }
+}
+
+/// Says that a section names nothing.
+fn missing_name(target: &PolicyTarget<'_>, what: &str, names: &[&str]) -> Option<String> {
+    let Section::Name(name) = target.section else {
+        return None;
+    };
+    if names.contains(&name) {
+        return None;
+    }
+    let remedy = match (closest(name, names), names) {
+        (Some(meant), _) => format!("did you mean {meant}?"),
+        (None, []) => "none of its own has a name".to_owned(),
+        (None, names) => format!("it has {}", names.join(", ")),
+    };
+    let (kind, id) = (target.kind.name(), &target.id);
+    Some(format!("{kind} {id} has no {what} {name}; {remedy}"))
+}

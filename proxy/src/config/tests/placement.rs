@@ -1,0 +1,234 @@
+//! Which of several policies holds for a backend.
+
+use super::*;
+use crate::affinity::Affinity;
+use crate::balance::HealthPolicy;
+
+/// Two routes, and a listener each on one Gateway, to one Service.
+const TWO: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web}
+spec:
+  listeners:
+  - {name: in, port: 81, protocol: HTTP}
+  - {name: out, port: 82, protocol: HTTP}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: one}
+spec:
+  parentRefs: [{name: web, sectionName: in}]
+  rules:
+  - name: cart
+    matches: [{path: {value: /cart}}]
+    backendRefs: [{name: shop, port: 80}]
+  - backendRefs: [{name: shop, port: 80}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: two}
+spec:
+  parentRefs: [{name: web, sectionName: out}]
+  rules:
+  - backendRefs: [{name: shop, port: 80}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: shop-1, labels: {kubernetes.io/service-name: shop}}
+addressType: IPv4
+ports: [{port: 8000}]
+endpoints: [{addresses: [10.0.0.1]}]
+";
+
+const GATEWAY: &str = "group: gateway.networking.k8s.io, kind: Gateway, name: web";
+const ROUTE: &str = "group: gateway.networking.k8s.io, kind: HTTPRoute, name: one";
+const SERVICE: &str = "kind: Service, name: shop";
+
+/// A policy that binds by its own name.
+fn policy(name: &str, target: &str) -> String {
+    format!(
+        "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {{name: {name}}}
+spec:
+  targetRefs: [{{{target}}}]
+  backend: {{sessionAffinity: {{source: '\"{name}\"'}}}}
+"
+    )
+}
+
+/// What binds the rule for `/cart`, the other one of the first route, and the second route's.
+fn bound(policies: &[(&str, &str)]) -> [String; 3] {
+    let policies = policies.iter().map(|(name, target)| policy(name, target));
+    let plan = plan(&(TWO.to_owned() + &policies.collect::<String>()));
+    let mut bound = plan.listeners.iter().flat_map(|listener| {
+        listener.rules.iter().map(|rule| {
+            let place = rule.handling.split.draw(|_| 0).expect("a backend");
+            let affinity = plan.backends[place].policy.affinity.as_ref();
+            affinity
+                .map_or("", Affinity::source)
+                .trim_matches('"')
+                .to_owned()
+        })
+    });
+    std::array::from_fn(|_| bound.next().expect("three rules"))
+}
+
+#[test]
+fn the_more_specific_policy_holds_whatever_the_order_of_documents() {
+    let listener = format!("{GATEWAY}, sectionName: in");
+    let rule = format!("{ROUTE}, sectionName: cart");
+    let port = format!("{SERVICE}, sectionName: '80'");
+    let mut policies = vec![("gateway", GATEWAY)];
+    assert_eq!(bound(&policies), ["gateway", "gateway", "gateway"]);
+    policies.push(("listener", &listener));
+    assert_eq!(bound(&policies), ["listener", "listener", "gateway"]);
+    policies.insert(0, ("service", SERVICE));
+    assert_eq!(bound(&policies), ["service", "service", "service"]);
+    policies.push(("port", &port));
+    assert_eq!(bound(&policies), ["port", "port", "port"]);
+    policies.push(("route", ROUTE));
+    assert_eq!(bound(&policies), ["route", "route", "port"]);
+    policies.insert(0, ("rule", &rule));
+    assert_eq!(bound(&policies), ["rule", "route", "port"]);
+    policies.reverse();
+    assert_eq!(bound(&policies), ["rule", "route", "port"]);
+}
+
+#[test]
+fn what_a_backend_says_itself_holds_over_any_policy() {
+    let text = TWO.replace(
+        "backendRefs: [{name: shop, port: 80}]",
+        "backendRefs: [{group: agentgateway.dev, kind: AgentgatewayBackend, name: api}]",
+    ) + "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayBackend
+metadata: {name: api}
+spec:
+  static: {host: 10.0.0.9, port: 80}
+  policies: {health: {}}
+" + &policy("rule", &format!("{ROUTE}, sectionName: cart")).replace(
+        "backend: {",
+        "backend: {health: {eviction: {duration: 9s}}, ",
+    );
+    let plan = plan(&text);
+    assert_eq!(plan.backends.len(), 2, "with affinity and without");
+    let never = HealthPolicy { eviction: None };
+    for backend in &plan.backends {
+        assert_eq!(backend.policy.balance.health, never);
+    }
+    let origins = &plan.backends[0].policy.origins;
+    let origins = origins
+        .iter()
+        .map(|one| format!("{}: {}", one.part, one.document));
+    let from = |document: &str| {
+        let line = text.lines().position(|line| line.contains(document));
+        line.expect("a line of the text") + 1
+    };
+    assert_eq!(
+        origins.collect::<Vec<_>>(),
+        [
+            format!(
+                "health: AgentgatewayBackend default/api (a.yaml:{}:22)",
+                from("policies: {health")
+            ),
+            format!(
+                "sessionAffinity: AgentgatewayPolicy default/rule (a.yaml:{}:66)",
+                from("backend: {health")
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_backend_treated_differently_by_routes_keeps_its_endpoints() {
+    let plan = plan(&(TWO.to_owned() + &policy("route", ROUTE)));
+    assert_eq!(plan.backends.len(), 2);
+    assert_eq!(plan.backends[0].targets, plan.backends[1].targets);
+    assert_eq!(plan.backends[0].name, plan.backends[1].name);
+}
+
+#[test]
+fn policies_about_what_is_not_there_are_told() {
+    for (target, expected) in [
+        (
+            "group: gateway.networking.k8s.io, kind: Gateway, name: wep",
+            "there is no Gateway default/wep; did you mean default/web?",
+        ),
+        (
+            "group: gateway.networking.k8s.io, kind: Gateway, name: web, sectionName: inn",
+            "Gateway default/web has no listener inn; did you mean in?",
+        ),
+        (
+            "group: gateway.networking.k8s.io, kind: HTTPRoute, name: three",
+            "there is no HTTPRoute default/three; add it, or correct the name",
+        ),
+        (
+            "group: gateway.networking.k8s.io, kind: HTTPRoute, name: one, sectionName: checkout",
+            "HTTPRoute default/one has no rule checkout; it has cart",
+        ),
+        (
+            "group: gateway.networking.k8s.io, kind: HTTPRoute, name: two, sectionName: cart",
+            "HTTPRoute default/two has no rule cart; none of its own has a name",
+        ),
+        (
+            "kind: Service, name: shop, sectionName: '81'",
+            "Service default/shop has no port 81; it has 80",
+        ),
+        (
+            "kind: Service, name: shop, sectionName: http",
+            "spec.targetRefs[0].sectionName: `http` is not the number of a port; write one of the Service's, in quotes",
+        ),
+        (
+            "kind: Gateway, name: web",
+            "a Gateway needs `group: gateway.networking.k8s.io`; add it",
+        ),
+        (
+            "group: apps, kind: Service, name: shop",
+            "the group of a Service is empty; write `group: \"\"`",
+        ),
+        (
+            "group: apps, kind: Deployment, name: shop",
+            "spec.targetRefs[0].kind: `Deployment` is not one of Gateway, HTTPRoute, Service, AgentgatewayBackend",
+        ),
+        (
+            "kind: Service, name: shop}, {group: gateway.networking.k8s.io, kind: Gateway, name: web",
+            "names resources of more than one kind; write a policy for each kind",
+        ),
+        (
+            "kind: Service, name: shop}, {kind: Service, name: shop",
+            "spec.targetRefs[1]: has its `sessionAffinity` from AgentgatewayPolicy default/p (a.yaml:",
+        ),
+    ] {
+        let text = TWO.to_owned() + &policy("p", target);
+        let problems = lines(&checked(&text).problems);
+        assert!(problems.contains(expected), "{target}\n{problems}");
+        assert_eq!(problems.lines().count(), 1, "{problems}");
+    }
+    let many = vec![SERVICE; 17].join("}, {");
+    let problems = lines(&checked(&(TWO.to_owned() + &policy("p", &many))).problems);
+    assert!(
+        problems.contains("has 17 entries; write 1 to 16"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn two_rules_of_a_route_cannot_have_one_name() {
+    let text = changed(
+        TWO,
+        "  - backendRefs: [{name: shop, port: 80}]\n---\napiVersion: gateway.networking.k8s.io/v1",
+        "  - {name: cart}\n---\napiVersion: gateway.networking.k8s.io/v1",
+    );
+    let problems = lines(&checked(&text).problems);
+    assert!(
+        problems.contains("spec.rules[1]: the name `cart` is that of an earlier rule; rename one"),
+        "{problems}"
+    );
+}
