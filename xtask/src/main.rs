@@ -10,6 +10,7 @@ mod packages;
 mod privilege;
 mod run;
 mod setup;
+mod sim;
 mod test;
 mod tidy;
 
@@ -41,6 +42,9 @@ enum Verb {
     Test(test::Arguments),
     /// Measure Weir beside nginx, HAProxy and a plain relay.
     Bench(bench::Arguments),
+    /// Put the balancer and textbook policies through slow, failing and joining endpoints: cargo xtask sim --help.
+    #[command(disable_help_flag = true)]
+    Sim(sim::Arguments),
     /// Check the rules of the tree: imports, sizes, unsafe code, links.
     Tidy,
     /// All that a change must pass: formatting, lints, tree, tests.
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Run(arguments) => run::run(arguments),
         Verb::Test(arguments) => test::test(arguments),
         Verb::Bench(arguments) => bench::bench(arguments),
+        Verb::Sim(arguments) => sim::sim(arguments),
         Verb::Tidy => tidy::tidy(),
         Verb::Ci => ci::ci(),
     };

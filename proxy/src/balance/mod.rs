@@ -39,7 +39,7 @@ pub use lease::{Lease, Method};
 pub use load::LeaseCounts;
 pub use locality::{Locality, LocalityMode, LocalityPolicy, Scope};
 pub use outcome::{LatencySample, LatencySource, Outcome};
-pub use outlier::{Ejection, Eviction, HealthPolicy, Percent};
+pub use outlier::{Before, Ejection, Eviction, HealthPolicy, Percent};
 pub use policy::Policy;
 pub use rendezvous::{AffinityKey, BoundedLoad};
 pub use rows::{EndpointRow, EndpointRows, TablesFull};
