@@ -41,6 +41,11 @@ macro_rules! row {
                     ..Default::default()
                 }
             }
+
+            /// Sets every field to zero.
+            pub fn clear(&self) {
+                $(self.$field.store(0, core::sync::atomic::Ordering::Relaxed);)*
+            }
         }
 
         // SAFETY: the type is `repr(C)` and made of `AtomicU64` alone, and the assertions above leave no room for

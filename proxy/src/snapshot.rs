@@ -233,6 +233,10 @@ mod tests {
     fn more_endpoints_than_the_tables_hold_are_an_error() {
         let plan = Plan::quick(&[], &["10.0.0.1:1", "10.0.0.2:1"].map(target));
         let full = Snapshot::new(1, plan, &mut rows(1));
-        assert_eq!(full.err(), Some(TablesFull { capacity: 1 }));
+        let expected = TablesFull {
+            capacity: 1,
+            gone: 0,
+        };
+        assert_eq!(full.err(), Some(expected));
     }
 }

@@ -42,7 +42,7 @@ pub use outcome::{LatencySample, LatencySource, Outcome};
 pub use outlier::{Before, Ejection, Eviction, HealthPolicy, Percent};
 pub use policy::Policy;
 pub use rendezvous::{AffinityKey, BoundedLoad};
-pub use rows::{EndpointRow, EndpointRows, TablesFull};
+pub use rows::{Departed, EndpointRow, EndpointRows, TablesFull};
 pub use score::{Reading, Score};
 
 #[cfg(test)]

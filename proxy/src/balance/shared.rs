@@ -68,6 +68,14 @@ impl SharedTables {
         total
     }
 
+    /// Forgets what kernel programs counted of an endpoint that is gone. A packet of its last connections may still be
+    /// counted afterwards.
+    pub fn forget_wire(&self, endpoint: u32) {
+        for cpu in 0..self.sizes.cpus {
+            self.wire[cpu * self.sizes.capacity + endpoint as usize].clear();
+        }
+    }
+
     /// Writes `META`, the magic last.
     pub fn announce(&self) {
         let meta = &self.meta[0];

@@ -51,6 +51,7 @@ impl<'a> EndpointState<'a> {
         }
         cells.health.store(1.0_f64.to_bits(), Relaxed);
         load::reset(self.tables, self.row.index);
+        self.tables.forget_wire(self.row.index);
         cells.generation.store(self.row.generation, Release);
     }
 
