@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use weir::moment::Moment;
+use weir::runtime::mailbox::{Order, mailbox};
 use weir::runtime::ring::{Gauges, Listener, limits};
-use weir::runtime::worker::{Observe, Unmeasured, Worker, WorkerHandle};
+use weir::runtime::worker::{Observe, Unmeasured, Worker};
 use weir::seam::{Action, ConnId, Core, End, Event, Peer, Socket, Source};
+use weir::snapshot::ListenerId;
 
 /// Bytes queued to one side at which the other side is no longer read, and at which it is read again.
 const HIGH_WATER: usize = 256 * 1024;
@@ -31,7 +33,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     limits::raise_descriptors()?;
     let core = Relay::new(endpoints);
-    Worker::new(core, Unmeasured, Nobody, listen, WorkerHandle::new()?)?.run()?;
+    let (handle, mailbox) = mailbox()?;
+    for (id, listener) in (0..).map(ListenerId).zip(listen) {
+        handle.order(Order::Listen(id, listener));
+    }
+    Worker::new(core, Unmeasured, Nobody, mailbox)?.run()?;
     Ok(())
 }
 
@@ -189,7 +195,7 @@ impl Core for Relay {
                     self.free.push(conn.index);
                 }
             }
-            Event::Connected { .. } | Event::Tick | Event::Drain => {}
+            Event::Connected { .. } | Event::Tick | Event::Replaced { .. } | Event::Drain => {}
         }
     }
 
@@ -203,6 +209,10 @@ impl Core for Relay {
 
     fn next_deadline(&self) -> Option<Moment> {
         None
+    }
+
+    fn oldest_snapshot(&self) -> u64 {
+        u64::MAX
     }
 
     fn is_drained(&self) -> bool {

@@ -8,8 +8,10 @@
 
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::moment::Moment;
+use crate::snapshot::{ListenerId, Snapshot};
 
 /// A connection, downstream or upstream. The core hands them out; the generation makes late news harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +60,7 @@ pub enum ConnectFault {
 pub enum Event<'a> {
     /// Answered by [`Action::Adopt`] or [`Action::Refuse`].
     Accepted {
-        listener: usize,
+        listener: ListenerId,
         peer: SocketAddr,
         socket: Socket,
     },
@@ -93,6 +95,10 @@ pub enum Event<'a> {
     },
     /// A deadline may have come.
     Tick,
+    /// Serve from this snapshot from now on. What runs goes on with the one it began with.
+    Replaced {
+        snapshot: &'a Arc<Snapshot>,
+    },
     /// Finish what runs, then close everything.
     Drain,
 }
@@ -160,6 +166,9 @@ pub trait Core {
 
     /// When to report [`Event::Tick`] at the latest.
     fn next_deadline(&self) -> Option<Moment>;
+
+    /// Revision of the oldest snapshot anything here may still ask.
+    fn oldest_snapshot(&self) -> u64;
 
     /// Whether a drain has nothing left to wait for.
     fn is_drained(&self) -> bool;

@@ -1,12 +1,19 @@
 //! All a worker needs to serve, immutable: listeners, routes and backends. A change of configuration makes a new
 //! snapshot; what is in flight keeps the one it began with, and what the balancer learned stays in the tables.
 
+mod changes;
+mod lineage;
+
+pub use changes::Changes;
+pub use lineage::Lineage;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::affinity::Affinity;
 use crate::balance::{
-    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRows, Policy, TablesFull, Weight,
+    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRow, EndpointRows, Policy,
+    TablesFull, Weight,
 };
 use crate::route::{Rules, Split};
 
@@ -15,12 +22,18 @@ use crate::route::{Rules, Split};
 pub struct Snapshot {
     /// Differs from that of every other snapshot of this process.
     pub revision: u64,
-    /// In the order in which workers number them.
-    pub listeners: Vec<Listener>,
+    /// In the order of the numbers.
+    listeners: Vec<(ListenerId, Listener)>,
     backends: Vec<Backend>,
     /// Of the backends, in the same order.
     policies: Vec<BackendPolicy>,
+    /// Of the endpoints, by index of their rows; 0 where none of them has the row.
+    generations: Vec<u64>,
 }
+
+/// Number of a listener. One whose address stays keeps it over snapshots, and it is never given to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(pub u32);
 
 /// Where clients connect, and who serves them.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,20 +136,31 @@ impl Plan {
 }
 
 impl Snapshot {
-    /// Gives the endpoints rows.
+    /// Gives the endpoints rows, and the listeners the numbers of their places.
     pub fn new(revision: u64, plan: Plan, rows: &mut EndpointRows) -> Result<Self, TablesFull> {
-        let policies = plan.backends.iter();
+        let listeners = (0..).map(ListenerId).zip(plan.listeners).collect();
+        Self::build(revision, listeners, plan.backends, rows)
+    }
+
+    fn build(
+        revision: u64,
+        mut listeners: Vec<(ListenerId, Listener)>,
+        backends: Vec<BackendPlan>,
+        rows: &mut EndpointRows,
+    ) -> Result<Self, TablesFull> {
+        listeners.sort_by_key(|(id, _)| *id);
+        let policies = backends.iter();
         let policies = policies.map(|backend| backend.policy.clone()).collect();
-        let backends: Result<Vec<Backend>, TablesFull> = plan
-            .backends
+        let backends: Vec<Backend> = backends
             .into_iter()
             .enumerate()
             .map(|(place, backend)| backend.build(BackendId { place, revision }, rows))
-            .collect();
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             revision,
-            listeners: plan.listeners,
-            backends: backends?,
+            listeners,
+            generations: generations(&backends),
+            backends,
             policies,
         })
     }
@@ -150,15 +174,45 @@ impl Snapshot {
         self.backends.get(id.place).filter(|one| one.id == id)
     }
 
+    /// The endpoints of all backends. One that several backends have comes several times.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.backends.iter().flat_map(Backend::endpoints)
+    }
+
+    pub fn listeners(&self) -> impl Iterator<Item = (ListenerId, &Listener)> {
+        self.listeners.iter().map(|(id, listener)| (*id, listener))
+    }
+
     /// Where requests of a listener go; `None` if there is no listener of this number.
-    pub fn rules(&self, listener: usize) -> Option<&Rules> {
-        self.listeners.get(listener).map(|listener| &listener.rules)
+    pub fn rules(&self, listener: ListenerId) -> Option<&Rules> {
+        let place = self
+            .listeners
+            .binary_search_by_key(&listener, |(id, _)| *id)
+            .ok()?;
+        Some(&self.listeners[place].1.rules)
     }
 
     /// How requests of a backend of this snapshot are served.
     pub fn policy_of(&self, backend: &Backend) -> Option<&BackendPolicy> {
         self.policies.get(backend.id.place)
     }
+
+    /// Whether the row belongs to one of the endpoints.
+    pub fn has(&self, row: EndpointRow) -> bool {
+        self.generations.get(row.index as usize) == Some(&row.generation)
+    }
+}
+
+fn generations(backends: &[Backend]) -> Vec<u64> {
+    let mut generations = Vec::new();
+    for endpoint in backends.iter().flat_map(Backend::endpoints) {
+        let index = endpoint.row.index as usize;
+        if generations.len() <= index {
+            generations.resize(index + 1, 0);
+        }
+        generations[index] = endpoint.row.generation;
+    }
+    generations
 }
 
 impl BackendPlan {
@@ -209,11 +263,11 @@ mod tests {
         let targets = [target("10.0.0.1:8080"), target("[fd00::1]:8080")];
         let plan = Plan::quick(&listen, &targets);
         let snapshot = Snapshot::new(1, plan, &mut rows(2)).expect("rows enough");
-        for listener in 0..2 {
+        for listener in [0, 1].map(ListenerId) {
             let rules = snapshot.rules(listener).expect("a known listener");
             assert_eq!(rules.backends(), [0]);
         }
-        assert!(snapshot.rules(2).is_none());
+        assert!(snapshot.rules(ListenerId(2)).is_none());
         let endpoints = snapshot.backends()[0].endpoints().iter();
         let keys: Vec<&str> = endpoints.map(|one| &*one.key).collect();
         assert_eq!(keys, ["10.0.0.1:8080", "[fd00::1]:8080"]);

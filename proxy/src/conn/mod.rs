@@ -17,7 +17,9 @@ pub use slab::{Slab, SlabKey};
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::balance::EndpointRow;
 use crate::seam::{ConnId, FlowSlot};
+use crate::snapshot::ListenerId;
 use crate::timer::Deadline;
 
 /// Names an exchange.
@@ -78,8 +80,8 @@ pub enum Side {
 #[derive(Debug)]
 pub struct Downstream {
     pub client: IpAddr,
-    /// Place among the snapshot's listeners.
-    pub listener: usize,
+    /// Where it came in.
+    pub listener: ListenerId,
     /// Beyond the budget: taken in only to be told so.
     pub is_shed: bool,
     pub state: DownstreamState,
@@ -117,8 +119,17 @@ pub enum UpstreamState {
     Closing,
 }
 
+impl Upstream {
+    pub fn row(&self) -> EndpointRow {
+        EndpointRow {
+            index: self.endpoint,
+            generation: self.generation,
+        }
+    }
+}
+
 impl Conn {
-    pub fn downstream(client: IpAddr, listener: usize) -> Self {
+    pub fn downstream(client: IpAddr, listener: ListenerId) -> Self {
         Self::new(Side::Downstream(Downstream {
             client,
             listener,

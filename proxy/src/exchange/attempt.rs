@@ -39,7 +39,7 @@ impl Proxy {
         head: &[u8],
         now: Moment,
     ) -> Result<Lease, Failure> {
-        let backend = self.snapshot.backend(attempts.backend);
+        let backend = self.snapshots.backend(attempts.backend);
         let backend = backend.ok_or(Failure::NoBackend)?;
         attempts.key = self.affinity_key(backend, client, head);
         let picked = match attempts.key {
@@ -59,7 +59,7 @@ impl Proxy {
 
     /// What binds the request to an endpoint; `None` where nothing is asked for, or nothing usable found.
     fn affinity_key(&self, backend: &Backend, client: IpAddr, head: &[u8]) -> Option<AffinityKey> {
-        let affinity = self.snapshot.policy_of(backend)?.affinity.as_ref()?;
+        let affinity = self.snapshots.policy_of(backend)?.affinity.as_ref()?;
         let request = affinity::Request {
             bytes: head,
             head: &self.request_head,
@@ -197,7 +197,7 @@ impl Proxy {
         };
         let is_tried = |row| row == lease.index() || attempts.tried.contains(&row);
         let has_untried = || {
-            let backend = self.snapshot.backend(attempts.backend);
+            let backend = self.snapshots.backend(attempts.backend);
             backend.is_some_and(|backend| backend.has_untried(is_tried))
         };
         let may_reason = match reason {
@@ -232,7 +232,7 @@ impl Proxy {
         let Some(attempts) = attempts else {
             return;
         };
-        let picked = match self.snapshot.backend(attempts.backend) {
+        let picked = match self.snapshots.backend(attempts.backend) {
             Some(backend) => match attempts.key {
                 Some(key) => self.balancer.pick_bound(backend, key, &attempts.tried, now),
                 None => self.balancer.pick_again(backend, &attempts.tried, now),

@@ -7,11 +7,12 @@ use super::Proxy;
 use crate::conn::Conn;
 use crate::moment::Moment;
 use crate::seam::{Action, Socket};
+use crate::snapshot::ListenerId;
 
 impl Proxy {
     pub(super) fn on_accepted(
         &mut self,
-        listener: usize,
+        listener: ListenerId,
         peer: SocketAddr,
         socket: Socket,
         now: Moment,

@@ -1,9 +1,12 @@
 //! The seam: events are told apart by the side they happened on.
 
+use std::sync::Arc;
+
 use super::Proxy;
 use crate::conn::{Conn, Downstream, DownstreamState, Input, Side, Upstream, UpstreamState};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Core, End, Event};
+use crate::snapshot::Snapshot;
 
 impl Core for Proxy {
     fn on_event(&mut self, event: Event<'_>, now: Moment) {
@@ -27,6 +30,7 @@ impl Core for Proxy {
             Event::SendFailed { conn } => self.on_send_failed(conn, now),
             Event::Closed { conn } => self.on_closed(conn),
             Event::Tick => self.on_tick(now),
+            Event::Replaced { snapshot } => self.on_replaced(snapshot.clone(), now),
             Event::Drain => self.on_drain(now),
         }
         self.serve_ready(now);
@@ -42,6 +46,10 @@ impl Core for Proxy {
 
     fn next_deadline(&self) -> Option<Moment> {
         self.deadlines.next()
+    }
+
+    fn oldest_snapshot(&self) -> u64 {
+        self.snapshots.oldest()
     }
 
     fn is_drained(&self) -> bool {
@@ -107,6 +115,22 @@ impl Proxy {
             None => {}
         }
         self.forget_old_deadlines();
+    }
+
+    /// Idle connections to endpoints that are gone go at once; those in an exchange when it is over.
+    fn on_replaced(&mut self, snapshot: Arc<Snapshot>, now: Moment) {
+        self.snapshots.replace(snapshot);
+        let idle = self.conns.iter().filter(|(_, conn)| match &conn.side {
+            Side::Upstream(endpoint) => {
+                endpoint.state == UpstreamState::Idle
+                    && !self.snapshots.current().has(endpoint.row())
+            }
+            Side::Downstream(_) => false,
+        });
+        let idle: Vec<ConnId> = idle.map(|(id, _)| id).collect();
+        for conn in idle {
+            self.close_idle(conn, now);
+        }
     }
 
     /// Finishes what runs; idle connections go at once.

@@ -22,6 +22,7 @@ mod outbox;
 mod relay;
 mod replay;
 mod settings;
+mod snapshots;
 mod stall;
 mod state;
 mod upstream;
@@ -46,10 +47,11 @@ use crate::metrics::{ResponseClass, WorkerCounters};
 use crate::moment::Moment;
 use crate::route::Request;
 use crate::seam::ConnId;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ListenerId, Snapshot};
 use crate::timer::Deadlines;
 use outbox::Outbox;
 use replay::Replay;
+use snapshots::Snapshots;
 use state::{Attempts, Exchange, Response};
 
 /// Interim responses passed on before the final one; an endpoint that sends more is broken.
@@ -57,7 +59,7 @@ const MAX_INTERIM: u8 = 16;
 
 /// Everything one worker serves with.
 pub struct Proxy {
-    snapshot: Arc<Snapshot>,
+    snapshots: Snapshots,
     settings: Settings,
     balancer: Balancer,
     /// The kernel's first-byte samples, by flow slot.
@@ -89,7 +91,7 @@ impl Proxy {
         counters: Arc<WorkerCounters>,
     ) -> Self {
         Self {
-            snapshot,
+            snapshots: Snapshots::new(snapshot),
             settings,
             balancer,
             samples,
@@ -116,9 +118,9 @@ impl Proxy {
         let memory = self.spare_replays.pop().unwrap_or_default();
         let names_endpoint = self.request_head.host(head).is_none();
         let replay = Replay::new(&self.request_head, names_endpoint, memory);
-        let id = self
-            .exchanges
-            .insert(Exchange::new(downstream, &self.request_head, replay, now));
+        let hold = self.snapshots.hold();
+        let exchange = Exchange::new(downstream, hold, &self.request_head, replay, now);
+        let id = self.exchanges.insert(exchange);
         let Some(client) = self.downstream(downstream) else {
             return Ok(());
         };
@@ -145,8 +147,9 @@ impl Proxy {
     }
 
     /// The backend the request is for, by its place. Where a rule splits its requests, the draw is made here, once.
-    fn route(&mut self, listener: usize, head: &[u8]) -> Result<Attempts, Failure> {
-        let rules = self.snapshot.rules(listener).ok_or(Failure::NoRoute)?;
+    fn route(&mut self, listener: ListenerId, head: &[u8]) -> Result<Attempts, Failure> {
+        let snapshot = self.snapshots.current();
+        let rules = snapshot.rules(listener).ok_or(Failure::NoRoute)?;
         let request = Request::new(&self.request_head, head);
         let handling = rules.find(request).ok_or(Failure::NoRoute)?;
         let place = handling
@@ -156,7 +159,7 @@ impl Proxy {
         Ok(Attempts {
             backend: BackendId {
                 place,
-                revision: self.snapshot.revision,
+                revision: snapshot.revision,
             },
             key: None,
             retry: handling.retry,
@@ -196,6 +199,10 @@ impl Proxy {
             upstream_persistence: self.response_head.persistence(),
         };
         let downstream = exchange.downstream;
+        // Whatever comes now, no other endpoint will be asked: a long response must not keep the snapshot.
+        if let Some(hold) = exchange.hold.take() {
+            self.snapshots.release(hold);
+        }
 
         self.take_latency(id, upstream, now);
         self.counters
@@ -235,7 +242,7 @@ impl Proxy {
 
     /// The response has been relayed to its end.
     fn finish(&mut self, id: ExchangeId, now: Moment) {
-        let Some(exchange) = self.exchanges.remove(id) else {
+        let Some(exchange) = self.end_exchange(id) else {
             return;
         };
         let outcome = match &exchange.response {
@@ -256,7 +263,7 @@ impl Proxy {
 
     /// The exchange cannot go on for a reason of our own or the endpoint's: the client is told if it still can be.
     fn fail(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
-        let Some(exchange) = self.exchanges.remove(id) else {
+        let Some(exchange) = self.end_exchange(id) else {
             return;
         };
         let keeps = exchange.keeps_downstream() && !failure.ends_connection() && !self.is_draining;
@@ -288,7 +295,7 @@ impl Proxy {
 
     /// The client went away.
     fn cancel(&mut self, id: ExchangeId, now: Moment) {
-        let Some(exchange) = self.exchanges.remove(id) else {
+        let Some(exchange) = self.end_exchange(id) else {
             return;
         };
         self.counters.client_cancelled.increment();
@@ -302,6 +309,14 @@ impl Proxy {
         }
         self.abort(exchange.downstream, now);
         self.recycle(exchange.replay);
+    }
+
+    fn end_exchange(&mut self, id: ExchangeId) -> Option<Exchange> {
+        let mut exchange = self.exchanges.remove(id)?;
+        if let Some(hold) = exchange.hold.take() {
+            self.snapshots.release(hold);
+        }
+        Some(exchange)
     }
 
     fn settle(&mut self, lease: Option<Lease>, outcome: Outcome, now: Moment) {

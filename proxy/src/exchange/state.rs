@@ -1,6 +1,7 @@
 //! What is remembered of an exchange while it runs.
 
 use super::replay::Replay;
+use super::snapshots::Hold;
 use crate::balance::{AffinityKey, BackendId, LatencySample, Lease};
 use crate::http::h1::{BodyDecoder, BodyForm, RequestHead};
 use crate::http::{Method, Persistence, Status, Version};
@@ -15,6 +16,8 @@ pub struct Exchange {
     /// `None` until it is known where the request goes.
     pub attempts: Option<Attempts>,
     pub lease: Option<Lease>,
+    /// Of the snapshot it began with, as long as another endpoint may be picked.
+    pub hold: Option<Hold>,
     pub method: Method,
     /// The client's.
     pub version: Version,
@@ -58,12 +61,19 @@ pub enum Response {
 }
 
 impl Exchange {
-    pub fn new(downstream: ConnId, head: &RequestHead, replay: Replay, now: Moment) -> Self {
+    pub fn new(
+        downstream: ConnId,
+        hold: Hold,
+        head: &RequestHead,
+        replay: Replay,
+        now: Moment,
+    ) -> Self {
         Self {
             downstream,
             upstream: None,
             attempts: None,
             lease: None,
+            hold: Some(hold),
             method: head.method(),
             version: head.version(),
             persistence: head.persistence(),

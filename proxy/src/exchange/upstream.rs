@@ -210,10 +210,11 @@ impl Proxy {
         };
         upstream.state = UpstreamState::Idle;
         let endpoint = upstream.endpoint;
+        let is_configured = self.snapshots.current().has(upstream.row());
         if owes_bytes {
             // The endpoint has answered without reading all, and may never read the rest.
             self.abort(conn, now);
-        } else if keeps && self.pool.put(endpoint, conn) {
+        } else if keeps && is_configured && self.pool.put(endpoint, conn) {
             self.resume(conn);
             self.set_deadline(conn, now + self.settings.upstream_idle);
         } else {

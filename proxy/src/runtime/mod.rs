@@ -5,6 +5,7 @@ pub mod budget;
 pub mod clock;
 pub mod config_files;
 pub mod dataplane;
+pub mod mailbox;
 pub mod ring;
 pub mod server;
 pub mod worker;

@@ -18,15 +18,16 @@ use super::clock;
 use super::dataplane::{
     Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows, possible_cpus,
 };
+use super::mailbox::{Order, WorkerHandle, mailbox};
 use super::ring::{Gauges, Listener, RingError, limits};
-use super::worker::{MeasureFlows, Observe, Worker, WorkerHandle};
+use super::worker::{MeasureFlows, Observe, Worker};
 use crate::balance::shared::Sizes;
 use crate::balance::{Balancer, EndpointRows, TablesFull};
 use crate::exchange::{Proxy, Settings};
 use crate::metrics::{Observed, WorkerCounters};
 use crate::moment::Moment;
 use crate::seam::{FlowSlot, Peer};
-use crate::snapshot::{Plan, Snapshot};
+use crate::snapshot::{ListenerId, Plan, Snapshot};
 
 /// Fewer clients than this are hardly worth a proxy.
 const FEW_CLIENTS: usize = 256;
@@ -191,7 +192,7 @@ impl Server {
             self.options.drain
         );
         for worker in &running {
-            worker.handle.drain();
+            worker.handle.order(Order::Drain);
         }
         let all_ended = async { while endings.recv().await.is_some() {} };
         tokio::select! {
@@ -217,7 +218,10 @@ impl Server {
             what: "a worker's thread",
             source,
         };
-        let handle = WorkerHandle::new().map_err(system)?;
+        let (handle, mailbox) = mailbox().map_err(system)?;
+        for (id, listener) in (0..).map(ListenerId).zip(listeners) {
+            handle.order(Order::Listen(id, listener));
+        }
         let balancer = Balancer::new(self.dataplane.tables(), worker, rand::random());
         let settings = Settings {
             max_downstreams: self.budget.downstreams,
@@ -234,13 +238,13 @@ impl Server {
             samples,
             counters.clone(),
         );
-        let (flows, worker_handle) = (self.dataplane.flows(), handle.clone());
+        let flows = self.dataplane.flows();
         let main = move || -> Result<(), ServerError> {
             if let Some(cpu) = cpu {
                 pin(worker, cpu);
             }
             let counters = Counted(counters);
-            Worker::new(core, flows, counters, listeners, worker_handle)
+            Worker::new(core, flows, counters, mailbox)
                 .map_err(|source| ServerError::Ring { worker, source })?
                 .run()
                 .map_err(|source| ServerError::Worker { worker, source })

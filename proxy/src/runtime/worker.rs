@@ -4,17 +4,19 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::clock;
-use super::ring::{Completion, Connections, Gauges, Listener, RingError, Slice, Waker};
+use super::mailbox::{Mailbox, Order};
+use super::ring::{Completion, Connections, Gauges, RingError, Slice};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Core, Event, FlowSlot, Peer, Socket, Source};
+use crate::snapshot::ListenerId;
 
 /// How long accepting rests when the host has no descriptor or memory for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a listener that goes waits for handshakes that were under way.
+const HANDSHAKES_FINISH: Duration = Duration::from_millis(200);
 
 /// The kernel's side of measuring upstream connections.
 pub trait MeasureFlows {
@@ -42,37 +44,17 @@ pub trait Observe {
     fn on_accept_failed(&mut self);
 }
 
-/// Reaches a worker from other threads.
-#[derive(Clone)]
-pub struct WorkerHandle {
-    waker: Waker,
-    draining: Arc<AtomicBool>,
-}
-
-impl WorkerHandle {
-    pub fn new() -> io::Result<Self> {
-        Ok(Self {
-            waker: Waker::new()?,
-            draining: Arc::default(),
-        })
-    }
-
-    /// Stops accepting, finishes what runs, then ends the worker.
-    pub fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
-        self.waker.wake();
-    }
-}
-
 /// Drives a core. Made on the thread it runs on.
 pub struct Worker<C, F, O> {
     core: C,
     flows: F,
     observer: O,
     connections: Connections,
-    handle: WorkerHandle,
+    mailbox: Mailbox,
     is_draining: bool,
-    resting_listeners: Vec<usize>,
+    resting_listeners: Vec<ListenerId>,
+    /// Listeners that take what is on its way to them, each until its moment.
+    closing_listeners: Vec<(ListenerId, Moment)>,
     accept_again: Option<Moment>,
     /// The accepted socket the core is just deciding about.
     accepted: Option<OwnedFd>,
@@ -81,25 +63,17 @@ pub struct Worker<C, F, O> {
 }
 
 impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
-    pub fn new(
-        core: C,
-        flows: F,
-        observer: O,
-        listeners: Vec<Listener>,
-        handle: WorkerHandle,
-    ) -> Result<Self, RingError> {
-        let mut connections = Connections::new(handle.waker.clone())?;
-        for listener in listeners {
-            connections.listen(listener);
-        }
+    pub fn new(core: C, flows: F, observer: O, mailbox: Mailbox) -> Result<Self, RingError> {
+        let connections = Connections::new(mailbox.waker.clone())?;
         Ok(Self {
             core,
             flows,
             observer,
             connections,
-            handle,
+            mailbox,
             is_draining: false,
             resting_listeners: Vec::new(),
+            closing_listeners: Vec::new(),
             accept_again: None,
             accepted: None,
             connecting: HashMap::new(),
@@ -109,7 +83,7 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
 
     /// Runs until drained. An error is the ring's: the worker cannot go on.
     pub fn run(&mut self) -> io::Result<()> {
-        while !(self.is_draining && self.core.is_drained()) {
+        while !self.is_finished() {
             let timeout = self.time_to_sleep(clock::now());
             self.connections.set_room(self.core.room());
             self.connections.turn(timeout)?;
@@ -121,14 +95,21 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
                 self.report(Event::Tick, None, now);
             }
             self.accept_again_if_due(now);
+            self.close_listeners_if_due(now);
+            self.mailbox.acknowledge(self.core.oldest_snapshot());
             self.observer.on_turn(self.connections.gauges(), now);
         }
         // The last closes are queued, not submitted.
         self.connections.turn(Some(Duration::ZERO))
     }
 
+    fn is_finished(&self) -> bool {
+        self.is_draining && self.core.is_drained() && !self.connections.is_listening()
+    }
+
     fn time_to_sleep(&self, now: Moment) -> Option<Duration> {
-        let next = [self.core.next_deadline(), self.accept_again]
+        let closing = self.closing_listeners.iter().map(|(_, due)| *due).min();
+        let next = [self.core.next_deadline(), self.accept_again, closing]
             .into_iter()
             .flatten()
             .min();
@@ -246,7 +227,7 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
         }
     }
 
-    fn rest_listener(&mut self, listener: usize, error: &io::Error, now: Moment) {
+    fn rest_listener(&mut self, listener: ListenerId, error: &io::Error, now: Moment) {
         tracing::warn!(%error, "cannot accept: resting for {ACCEPT_PAUSE:?}");
         self.observer.on_accept_failed();
         self.resting_listeners.push(listener);
@@ -262,11 +243,45 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
         }
     }
 
+    fn close_listeners_if_due(&mut self, now: Moment) {
+        let connections = &mut self.connections;
+        self.closing_listeners.retain(|(listener, due)| {
+            let is_due = *due <= now;
+            if is_due {
+                connections.unlisten(*listener);
+            }
+            !is_due
+        });
+    }
+
     fn on_woken(&mut self, now: Moment) {
-        if self.handle.draining.load(Ordering::Acquire) && !self.is_draining {
-            self.is_draining = true;
-            self.connections.stop_accepting();
-            self.report(Event::Drain, None, now);
+        while let Some(order) = self.mailbox.next_order() {
+            match order {
+                Order::Listen(id, listener) => self.connections.listen(id, listener),
+                Order::Unlisten(id) => self.unlisten(id, now),
+                Order::Replace(snapshot) => {
+                    let snapshot = &snapshot;
+                    self.report(Event::Replaced { snapshot }, None, now);
+                }
+                Order::Drain => self.drain(now),
+            }
         }
+    }
+
+    fn unlisten(&mut self, listener: ListenerId, now: Moment) {
+        self.connections.turn_away(listener);
+        self.closing_listeners
+            .push((listener, now + HANDSHAKES_FINISH));
+    }
+
+    fn drain(&mut self, now: Moment) {
+        if self.is_draining {
+            return;
+        }
+        self.is_draining = true;
+        for listener in self.connections.listeners() {
+            self.unlisten(listener, now);
+        }
+        self.report(Event::Drain, None, now);
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir::runtime::ring::{Completion, Connections, Listener, Waker};
 use weir::seam::{ConnId, End};
+use weir::snapshot::ListenerId;
 
 use crate::{PATIENCE, client, has_ring, nowhere, pattern, read_pattern};
 
@@ -25,7 +26,7 @@ pub fn listening() -> (Connections, SocketAddr) {
     let mut connections = new();
     let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback");
     let address = listener.address();
-    connections.listen(listener);
+    connections.listen(ListenerId(0), listener);
     (connections, address)
 }
 

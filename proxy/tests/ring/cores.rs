@@ -139,7 +139,7 @@ impl Core for Relay {
                 let aborts = self.sides.keys().map(|&conn| Action::Abort { conn });
                 self.actions.extend(aborts);
             }
-            Event::Connected { .. } | Event::Tick => {}
+            Event::Connected { .. } | Event::Tick | Event::Replaced { .. } => {}
         }
     }
 
@@ -153,6 +153,10 @@ impl Core for Relay {
 
     fn next_deadline(&self) -> Option<Moment> {
         None
+    }
+
+    fn oldest_snapshot(&self) -> u64 {
+        u64::MAX
     }
 
     fn is_drained(&self) -> bool {
@@ -204,6 +208,10 @@ impl Core for Echo {
 
     fn next_deadline(&self) -> Option<Moment> {
         None
+    }
+
+    fn oldest_snapshot(&self) -> u64 {
+        u64::MAX
     }
 
     fn is_drained(&self) -> bool {

@@ -7,9 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weir::moment::Moment;
+use weir::runtime::mailbox::{Order, WorkerHandle, mailbox};
 use weir::runtime::ring::{Gauges, Listener};
-use weir::runtime::worker::{Observe, Unmeasured, Worker, WorkerHandle};
+use weir::runtime::worker::{Observe, Unmeasured, Worker};
 use weir::seam::Core;
+use weir::snapshot::ListenerId;
 
 use crate::PATIENCE;
 
@@ -50,14 +52,15 @@ impl Running {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(loopback).expect("loopback");
         let address = listener.address();
-        let handle = WorkerHandle::new().expect("an eventfd");
+        let (handle, mailbox) = mailbox().expect("an eventfd");
+        handle.order(Order::Listen(ListenerId(0), listener));
         let observer = Observer::default();
         let (ending, ended) = mpsc::channel();
-        let (its_handle, its_observer) = (handle.clone(), observer.clone());
+        let its_observer = observer.clone();
         let thread = thread::spawn(move || {
             // Dropped when the worker ends, however it does.
             let _ending: mpsc::Sender<()> = ending;
-            let worker = Worker::new(core, Unmeasured, its_observer, vec![listener], its_handle);
+            let worker = Worker::new(core, Unmeasured, its_observer, mailbox);
             worker.map_err(io::Error::other)?.run()
         });
         Self {
@@ -92,7 +95,7 @@ impl Running {
     }
 
     pub fn begin_drain(&self) {
-        self.handle.drain();
+        self.handle.order(Order::Drain);
     }
 
     /// Whether the worker has ended by itself within this time.

@@ -18,8 +18,11 @@ const MODULES: [(&str, &[&str]); 15] = [
     ("snapshot", &["balance", "route", "affinity"]),
     ("config", &["balance", "route", "affinity", "snapshot"]),
     ("metrics", &["moment", "balance", "affinity", "snapshot"]),
-    ("seam", &["moment"]),
-    ("conn", &["moment", "http", "timer", "seam"]),
+    ("seam", &["moment", "snapshot"]),
+    (
+        "conn",
+        &["moment", "http", "balance", "timer", "snapshot", "seam"],
+    ),
     (
         "exchange",
         &[

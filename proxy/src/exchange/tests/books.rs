@@ -71,10 +71,10 @@ impl World {
         let leased = leased.filter(|(_, exchange)| exchange.lease.is_some());
         let leased = leased.count() as u64;
         let mut pending = 0;
-        for place in 0..self.endpoint_count() {
-            let leases = self.figures(place).leases;
+        for row in 0..self.tables.sizes.capacity {
+            let leases = self.tables.load[row].read();
             let ended = leases.succeeded + leases.failed + leases.neutral;
-            assert_eq!(leases.picked, ended + leases.pending, "leases of {place}");
+            assert_eq!(leases.picked, ended + leases.pending, "leases of {row}");
             pending += leases.pending;
         }
         assert_eq!(pending, leased, "pending leases");
@@ -104,9 +104,11 @@ impl World {
         assert_eq!(self.proxy.next_deadline(), None, "deadlines left");
         assert_eq!(self.counters.downstream_active.value(), 0);
         assert_eq!(self.counters.upstream_active.value(), 0);
-        for place in 0..self.endpoint_count() {
-            assert_eq!(self.figures(place).leases.pending, 0, "leases of {place}");
+        for row in 0..self.tables.sizes.capacity {
+            assert_eq!(self.tables.load[row].read().pending, 0, "leases of {row}");
         }
+        let current = self.lineage.current().revision;
+        assert_eq!(self.proxy.oldest_snapshot(), current, "snapshots held");
     }
 }
 

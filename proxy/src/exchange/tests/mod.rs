@@ -19,6 +19,7 @@ mod latency;
 mod pipelining;
 mod rejecting;
 mod relaying;
+mod replacing;
 mod retrying;
 mod reuse;
 mod routing;

@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::setup::{Connects, FLOWS, Setup};
 use super::wire::{Ending, News, Side, Stage, Wire};
 use crate::balance::shared::SharedTables;
-use crate::balance::{Balancer, Figures};
+use crate::balance::{Balancer, EndpointRows, Figures};
 use crate::exchange::{Proxy, Settings};
 use crate::metrics::WorkerCounters;
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Core, End, Event, FlowSlot, Socket, Source};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Lineage, ListenerId, Plan};
 
 /// Address of every client.
 pub const CLIENT: &str = "192.0.2.7";
@@ -32,7 +32,9 @@ pub struct World {
     /// Nothing is reported before the test says so.
     pub(super) is_manual: bool,
     is_measured: bool,
-    snapshot: Arc<Snapshot>,
+    pub lineage: Lineage,
+    /// Where clients connect.
+    pub listener: ListenerId,
     pub(super) wires: BTreeMap<ConnId, Wire>,
     /// In the order in which they were begun.
     pub(super) upstreams: Vec<ConnId>,
@@ -56,10 +58,11 @@ impl World {
 
     pub fn of(setup: Setup) -> Self {
         let tables = setup.tables();
-        let snapshot = setup.snapshot(&tables);
+        let rows = EndpointRows::new(tables.clone());
+        let lineage = Lineage::begin(setup.plan(), rows).expect("rows enough");
         let counters = Arc::new(WorkerCounters::default());
         let proxy = Proxy::new(
-            snapshot.clone(),
+            lineage.current().clone(),
             setup.settings,
             Balancer::new(tables.clone(), 0, setup.seed),
             tables.samples.clone(),
@@ -74,7 +77,8 @@ impl World {
             connects_of: BTreeMap::new(),
             is_manual: false,
             is_measured: setup.is_measured,
-            snapshot,
+            lineage,
+            listener: ListenerId(0),
             wires: BTreeMap::new(),
             upstreams: Vec::new(),
             next_socket: 0,
@@ -98,7 +102,7 @@ impl World {
         let peer: SocketAddr = format!("[::ffff:{CLIENT}]:4711").parse().expect("literal");
         self.report(
             Event::Accepted {
-                listener: 0,
+                listener: self.listener,
                 peer,
                 socket,
             },
@@ -135,6 +139,15 @@ impl World {
     /// The other end, stalled, reads this many bytes.
     pub fn let_through(&mut self, conn: ConnId, bytes: usize) {
         self.tell(conn, News::Sent(bytes));
+        self.settle();
+    }
+
+    /// This is served from now on.
+    pub fn replace(&mut self, plan: Plan) {
+        let draft = self.lineage.draft(plan).expect("rows enough");
+        let snapshot = self.lineage.adopt(draft).clone();
+        let snapshot = &snapshot;
+        self.report(Event::Replaced { snapshot }, &[]);
         self.settle();
     }
 
@@ -201,7 +214,7 @@ impl World {
     }
 
     pub fn figures(&self, place: usize) -> Figures {
-        let endpoint = &self.snapshot.backends()[0].endpoints()[place];
+        let endpoint = &self.lineage.current().backends()[0].endpoints()[place];
         Figures::read(&self.tables, endpoint, self.now)
     }
 
@@ -341,10 +354,6 @@ impl World {
         let wire = self.wires.get_mut(&conn).expect("a connection there was");
         assert_ne!(wire.stage, Stage::Gone, "{conn:?} is gone");
         wire
-    }
-
-    pub(super) fn endpoint_count(&self) -> usize {
-        self.snapshot.backends()[0].endpoints().len()
     }
 
     /// The connection on which an endpoint has got a request it has not looked at.

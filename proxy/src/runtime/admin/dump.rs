@@ -111,7 +111,7 @@ impl ConfigDump {
             let backend = snapshot.backends().get(place)?;
             Some(format!("{}/{}", backend.namespace, backend.name))
         };
-        let listeners = snapshot.listeners.iter().map(|listener| ListenerDump {
+        let listeners = snapshot.listeners().map(|(_, listener)| ListenerDump {
             address: listener.address,
             backends: listener
                 .rules

@@ -7,6 +7,7 @@ use io_uring::{opcode, types};
 use super::key::{OpKey, OpKind};
 use super::listener::{BACKLOG, Listener};
 use super::submission::Submission;
+use crate::snapshot::ListenerId;
 
 /// Clients one operation may take at a time without asking.
 const MANY: usize = BACKLOG as usize;
@@ -20,6 +21,8 @@ pub struct Acceptor {
     is_cancelling: bool,
     /// The host had no descriptor or memory: nothing is accepted until told to.
     pub is_resting: bool,
+    /// It ends with its last operation.
+    pub is_closing: bool,
 }
 
 impl Acceptor {
@@ -30,24 +33,26 @@ impl Acceptor {
             is_multishot: false,
             is_cancelling: false,
             is_resting: false,
+            is_closing: false,
         }
     }
 
-    /// Submits what brings the operations in flight to what `room` allows; `index` is the listener's.
-    pub fn settle(&mut self, index: usize, room: usize, ring: &mut Submission) {
-        let wanted = if self.is_resting { 0 } else { room };
+    /// Submits what brings the operations in flight to what `room` allows.
+    pub fn settle(&mut self, id: ListenerId, room: usize, ring: &mut Submission) {
+        let is_at_rest = self.is_resting || self.is_closing;
+        let wanted = if is_at_rest { 0 } else { room };
         if wanted >= MANY {
             if self.in_flight == 0 {
-                self.arm(true, index, ring);
+                self.arm(true, id, ring);
             }
             return;
         }
         let few = wanted.min(FEW);
         if self.is_multishot || self.in_flight > few {
-            self.cancel(index, ring);
+            self.cancel(id, ring);
         }
         while !self.is_cancelling && self.in_flight < few {
-            self.arm(false, index, ring);
+            self.arm(false, id, ring);
         }
     }
 
@@ -62,7 +67,12 @@ impl Acceptor {
         }
     }
 
-    fn arm(&mut self, is_multishot: bool, index: usize, ring: &mut Submission) {
+    /// Whether it was to be closed and nothing is in flight any more.
+    pub fn is_closed(&self) -> bool {
+        self.is_closing && self.in_flight == 0
+    }
+
+    fn arm(&mut self, is_multishot: bool, id: ListenerId, ring: &mut Submission) {
         let fd = types::Fd(self.listener.fd());
         let entry = if is_multishot {
             opcode::AcceptMulti::new(fd)
@@ -74,19 +84,19 @@ impl Acceptor {
                 .build()
         };
         // SAFETY: an accept that asks for no address points to no memory.
-        unsafe { ring.push(entry, key(index)) };
+        unsafe { ring.push(entry, key(id)) };
         self.is_multishot = is_multishot;
         self.in_flight += 1;
     }
 
-    fn cancel(&mut self, index: usize, ring: &mut Submission) {
+    fn cancel(&mut self, id: ListenerId, ring: &mut Submission) {
         if !self.is_cancelling {
-            ring.cancel_named(key(index));
+            ring.cancel_named(key(id));
             self.is_cancelling = true;
         }
     }
 }
 
-fn key(index: usize) -> OpKey {
-    OpKey::new(OpKind::Accept, index as u32, 0)
+fn key(id: ListenerId) -> OpKey {
+    OpKey::new(OpKind::Accept, id.0, 0)
 }

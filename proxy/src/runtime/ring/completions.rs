@@ -5,22 +5,22 @@ use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::buffers::Slice;
-use super::connections::{Connections, mark, named};
+use super::connections::{Connections, accepted, mark, named};
 use super::key::OpKind;
-use super::listener::peer_of;
 use super::submission::RawCompletion;
 use crate::seam::{ConnId, ConnectFault, End};
+use crate::snapshot::ListenerId;
 
 /// What became of an operation.
 pub enum Completion {
     Accepted {
-        listener: usize,
+        listener: ListenerId,
         socket: OwnedFd,
         peer: SocketAddr,
     },
     /// No descriptor or no memory for a new connection: accepting goes on with [`Connections::resume_accepting`].
     AcceptFailed {
-        listener: usize,
+        listener: ListenerId,
         error: io::Error,
     },
     Connected {
@@ -81,13 +81,13 @@ impl Connections {
     }
 
     fn on_accept(&mut self, raw: RawCompletion) -> Option<Completion> {
-        let listener = raw.key.index as usize;
-        let acceptor = self.acceptors.get_mut(listener);
+        let listener = ListenerId(raw.key.index);
+        let acceptor = self.acceptors.get_mut(&listener);
         if raw.result < 0 {
             // Without its acceptor it belongs to a listener that is gone.
             let acceptor = acceptor?;
             acceptor.on_completion(raw.goes_on());
-            if raw.result == -libc::ECANCELED || acceptor.is_resting {
+            if raw.result == -libc::ECANCELED || acceptor.is_resting || acceptor.is_closing {
                 return None;
             }
             acceptor.is_resting = true;
@@ -99,12 +99,7 @@ impl Connections {
         }
         // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
         let socket = unsafe { OwnedFd::from_raw_fd(raw.result) };
-        let peer = peer_of(&socket);
-        Some(Completion::Accepted {
-            listener,
-            socket,
-            peer,
-        })
+        Some(accepted(listener, socket))
     }
 
     fn on_receive(&mut self, raw: RawCompletion) -> Option<Completion> {

@@ -1,6 +1,6 @@
 //! All connections of one worker and its listeners: verbs in, completions out.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
@@ -15,11 +15,12 @@ use super::buffers::{BufferPool, Slice};
 use super::completions::Completion;
 use super::connection::{Connection, Spare};
 use super::key::{GENERATION_MASK, OpKey, OpKind};
-use super::listener::Listener;
+use super::listener::{Listener, peer_of};
 use super::probe::RingError;
 use super::submission::{RawCompletion, Submission};
 use super::wake::Waker;
 use crate::seam::{ConnId, ConnectFault};
+use crate::snapshot::ListenerId;
 
 /// Resources in use: back at their start values when no connection is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +37,7 @@ pub struct Connections {
     pub(super) open: usize,
     pub(super) dirty: Vec<u32>,
     starved: Vec<u32>,
-    /// By the number completions carry.
-    pub(super) acceptors: Vec<Acceptor>,
+    pub(super) acceptors: HashMap<ListenerId, Acceptor>,
     /// Clients that may be accepted without asking.
     room: usize,
     pub(super) completions: VecDeque<RawCompletion>,
@@ -62,7 +62,7 @@ impl Connections {
             open: 0,
             dirty: Vec::new(),
             starved: Vec::new(),
-            acceptors: Vec::new(),
+            acceptors: HashMap::new(),
             room: usize::MAX,
             completions: VecDeque::new(),
             immediate: VecDeque::new(),
@@ -78,14 +78,14 @@ impl Connections {
         Ok(connections)
     }
 
-    /// Accepts from `listener` from now on; its place among the listeners is the number completions carry.
-    pub fn listen(&mut self, listener: Listener) {
-        self.acceptors.push(Acceptor::new(listener));
+    /// Accepts from `listener` from now on. No two listeners have the same number.
+    pub fn listen(&mut self, id: ListenerId, listener: Listener) {
+        self.acceptors.insert(id, Acceptor::new(listener));
     }
 
     /// Goes on after [`Completion::AcceptFailed`].
-    pub fn resume_accepting(&mut self, listener: usize) {
-        if let Some(acceptor) = self.acceptors.get_mut(listener) {
+    pub fn resume_accepting(&mut self, id: ListenerId) {
+        if let Some(acceptor) = self.acceptors.get_mut(&id) {
             acceptor.is_resting = false;
         }
     }
@@ -95,16 +95,28 @@ impl Connections {
         self.room = room;
     }
 
-    /// Closes the listeners. Connections the kernel had queued on them are refused.
-    pub fn stop_accepting(&mut self) {
-        for (index, acceptor) in self.acceptors.drain(..).enumerate() {
-            self.ring.cancel_all(
-                types::Fd(acceptor.listener.fd()),
-                OpKey::new(OpKind::Cancel, index as u32, 0),
-            );
-            // The cancel names the descriptor, so it must be submitted before the descriptor goes away.
-            let _ = self.ring.enter(Some(Duration::ZERO));
+    /// Has the kernel take no new attempts to connect to this listener: those under way still come in.
+    pub fn turn_away(&mut self, id: ListenerId) {
+        let acceptor = self.acceptors.get(&id);
+        if let Some(Err(error)) = acceptor.map(|acceptor| acceptor.listener.turn_away()) {
+            tracing::warn!(%error, "connections made while a listener closes may be reset");
         }
+    }
+
+    /// Accepts what the kernel has queued for this listener, then closes it.
+    pub fn unlisten(&mut self, id: ListenerId) {
+        if let Some(acceptor) = self.acceptors.get_mut(&id) {
+            acceptor.is_closing = true;
+        }
+    }
+
+    pub fn listeners(&self) -> Vec<ListenerId> {
+        self.acceptors.keys().copied().collect()
+    }
+
+    /// Whether clients may still come in.
+    pub fn is_listening(&self) -> bool {
+        !(self.acceptors.is_empty() && self.immediate.is_empty())
     }
 
     pub fn adopt(&mut self, conn: ConnId, socket: OwnedFd) {
@@ -213,9 +225,18 @@ impl Connections {
     fn settle_acceptors(&mut self) {
         // Each listener may have one client at its door when the last place is taken.
         let share = self.room.div_ceil(self.acceptors.len().max(1));
-        for (index, acceptor) in self.acceptors.iter_mut().enumerate() {
-            acceptor.settle(index, share, &mut self.ring);
+        for (id, acceptor) in &mut self.acceptors {
+            acceptor.settle(*id, share, &mut self.ring);
         }
+        let immediate = &mut self.immediate;
+        self.acceptors.retain(|id, acceptor| {
+            let is_closed = acceptor.is_closed();
+            if is_closed {
+                let queued = acceptor.listener.accept_queued().take(share);
+                immediate.extend(queued.map(|socket| accepted(*id, socket)));
+            }
+            !is_closed
+        });
     }
 
     fn starved_try_again(&mut self) {
@@ -278,6 +299,14 @@ impl Drop for Connections {
             std::mem::forget(self.buffers.clone());
             std::mem::forget(std::mem::take(&mut self.slots));
         }
+    }
+}
+
+pub(super) fn accepted(listener: ListenerId, socket: OwnedFd) -> Completion {
+    Completion::Accepted {
+        listener,
+        peer: peer_of(&socket),
+        socket,
     }
 }
 

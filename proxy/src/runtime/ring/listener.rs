@@ -3,9 +3,9 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 /// Connections the kernel completes before they are accepted.
 pub(super) const BACKLOG: i32 = 4096;
@@ -57,6 +57,36 @@ impl Listener {
     /// Where it listens; the port is the real one when 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Drops attempts to connect that are not half done yet. Whoever made one tries again, after a second, and then meets
+    /// whoever listens there by then, or nobody.
+    pub(super) fn turn_away(&self) -> io::Result<()> {
+        const FLAGS_OF_TCP: u32 = 13;
+        const SYN_AND_ACK: u32 = 0x12;
+        const SYN: u32 = 0x02;
+        const DROP: u32 = 0;
+        const PASS: u32 = u32::MAX;
+        let load_byte = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+        let mask = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+        let jump_if_equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+        let end = (libc::BPF_RET | libc::BPF_K) as u16;
+        self.socket.attach_filter(&[
+            SockFilter::new(load_byte, 0, 0, FLAGS_OF_TCP),
+            SockFilter::new(mask, 0, 0, SYN_AND_ACK),
+            SockFilter::new(jump_if_equal, 0, 1, SYN),
+            SockFilter::new(end, 0, 0, DROP),
+            SockFilter::new(end, 0, 0, PASS),
+        ])
+    }
+
+    /// Connections the kernel has queued, until there is none or none can be taken.
+    pub(super) fn accept_queued(&self) -> impl Iterator<Item = OwnedFd> {
+        std::iter::from_fn(|| {
+            self.socket.set_nonblocking(true).ok()?;
+            let (socket, _) = self.socket.accept().ok()?;
+            Some(socket.into())
+        })
     }
 
     pub(super) fn fd(&self) -> RawFd {
