@@ -110,7 +110,7 @@ row! {
 
 row! {
     /// `ENDPOINT_STATE[endpoint]`: what the balancer remembers of an endpoint, shared by all workers.
-    EndpointState, EndpointStateCells, 64, 128, pad 5 {
+    EndpointState, EndpointStateCells, 64, 128, pad 0 {
         /// Whose state this is: raised when the index is given to another endpoint. Late news carries it.
         generation,
         /// `f64` bits of the health EWMA, 0.0 to 1.0.
@@ -133,6 +133,16 @@ row! {
         ejections_total,
         /// Nanoseconds the workers' own latency exceeded the kernel's by, summed: the proxy's own delay.
         self_delay_ns_sum,
+        /// Active checks the endpoint fails: while there is one, it is ejected.
+        failing_checks,
+        /// Checks that passed, ever.
+        checks_passed,
+        /// Checks that failed, ever.
+        checks_failed,
+        /// Checks this host had no descriptor, port or memory for.
+        checks_not_made,
+        /// Ejections by checks, ever.
+        check_ejections_total,
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod balance;
 pub mod cel;
+pub mod check;
 pub mod cli;
 pub mod config;
 pub mod conn;

@@ -15,6 +15,7 @@ use crate::balance::{
     Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRow, EndpointRows, Policy,
     TablesFull, Weight,
 };
+use crate::check::ActiveCheck;
 use crate::route::{Rules, Split};
 
 /// Listeners and backends at one time.
@@ -66,6 +67,8 @@ pub struct BackendPolicy {
     pub balance: Policy,
     /// What its requests are bound to endpoints by.
     pub affinity: Option<Affinity>,
+    /// How its endpoints are checked, beside what their traffic says.
+    pub check: Option<ActiveCheck>,
     /// What was said of it, and by whom; the rest is as it is by default.
     pub origins: Vec<PartOrigin>,
 }

@@ -32,7 +32,7 @@ pub struct ActiveSet {
 struct Found {
     backend: BackendId,
     ejection_epoch: u64,
-    /// When the first ejected endpoint returns.
+    /// When the first ejection ends.
     readmit_at: Option<Moment>,
     method: Method,
     /// Whether any weight differs from 1.
@@ -128,7 +128,7 @@ impl ActiveSet {
         // Read before the rows: an ejection in between raises it, and we look again at the next pick.
         let ejection_epoch = tables.meta[0].ejection_epoch.load(Acquire);
         let ejected_until = |endpoint: &Endpoint| state(endpoint).ejected_until(now);
-        let is_active = |endpoint: &Endpoint| ejected_until(endpoint).is_none();
+        let is_active = |endpoint: &Endpoint| state(endpoint).is_active(now);
 
         let method = if self.take_active(backend, is_active) {
             Method::P2c

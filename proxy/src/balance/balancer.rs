@@ -109,11 +109,8 @@ impl Balancer {
         let has_room = |place: usize| {
             limit.is_none_or(|limit| load::pending(tables, row(place)) as f64 <= limit)
         };
-        let is_active = |endpoint: &Endpoint| {
-            EndpointState::of(tables, endpoint.row)
-                .ejected_until(now)
-                .is_none()
-        };
+        let is_active =
+            |endpoint: &Endpoint| EndpointState::of(tables, endpoint.row).is_active(now);
         let best = active
             .best(backend, key, |place| is_untried(place) && has_room(place))
             .or_else(|| active.best(backend, key, is_untried))

@@ -9,7 +9,7 @@ use super::endpoint::Endpoint;
 use super::load::{self, LeaseCounts};
 use super::outcome::LatencySource;
 use super::shared::SharedTables;
-use super::state::EndpointState;
+use super::state::{CheckCounts, EndpointState};
 use crate::moment::Moment;
 
 /// One endpoint at one moment.
@@ -22,14 +22,23 @@ pub struct Figures {
     /// The proxy's own delay: by how much the workers' measurements were longer than the kernel's, on average.
     pub self_delay: Option<Duration>,
     pub leases: LeaseCounts,
-    /// How much longer the endpoint stays ejected; `None` if it is active.
+    /// How much longer the endpoint stays ejected by its traffic; `None` if it is not.
     pub ejected_for: Option<Duration>,
+    /// By its traffic.
     pub ejections: u64,
+    /// Whether active checks keep it out of the pool.
+    pub is_failing_checks: bool,
+    pub checks: CheckCounts,
     /// What kernel programs counted; all zero without them.
     pub wire: EndpointWire,
 }
 
 impl Figures {
+    /// Whether it is out of the pool, for whichever reason.
+    pub fn is_ejected(&self) -> bool {
+        self.ejected_for.is_some() || self.is_failing_checks
+    }
+
     pub fn read(tables: &SharedTables, endpoint: &Endpoint, now: Moment) -> Self {
         let state = EndpointState::of(tables, endpoint.row);
         let reading = state.reading();
@@ -41,6 +50,8 @@ impl Figures {
             leases: load::counts(tables, endpoint.row.index),
             ejected_for: state.ejected_until(now).map(|until| until.since(now)),
             ejections: state.ejections_total(),
+            is_failing_checks: state.is_failing_checks(),
+            checks: state.check_counts(),
             wire: tables.wire_total(endpoint.row.index),
         }
     }

@@ -13,6 +13,7 @@ mod active;
 mod alias;
 mod backend;
 mod balancer;
+mod checked;
 mod endpoint;
 mod ewma;
 mod figures;
@@ -33,6 +34,7 @@ mod untried;
 
 pub use backend::{Backend, BackendId, BackendKind};
 pub use balancer::{Balancer, NoEndpoint};
+pub use checked::Checked;
 pub use endpoint::{Bucket, Endpoint, Weight};
 pub use figures::Figures;
 pub use lease::{Lease, Method};
@@ -44,6 +46,7 @@ pub use policy::Policy;
 pub use rendezvous::{AffinityKey, BoundedLoad};
 pub use rows::{Departed, EndpointRow, EndpointRows, TablesFull};
 pub use score::{Reading, Score};
+pub use state::{CheckCounts, CheckResult};
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,26 @@ use super::score::Reading;
 use super::shared::SharedTables;
 use crate::moment::Moment;
 
+/// How one active check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckResult {
+    Passed,
+    Failed,
+    /// This host had no descriptor, port or memory for it.
+    NotMade,
+}
+
+/// How active checks of an endpoint came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckCounts {
+    pub passed: u64,
+    pub failed: u64,
+    /// This host had no descriptor, port or memory for them.
+    pub not_made: u64,
+    /// Times a check took the endpoint out of the pool.
+    pub ejections: u64,
+}
+
 /// A view of one endpoint's row, as the holder of `row` knew it.
 #[derive(Clone, Copy)]
 pub struct EndpointState<'a> {
@@ -46,6 +66,11 @@ impl<'a> EndpointState<'a> {
             &cells.ejected_until_ns,
             &cells.ejections_total,
             &cells.self_delay_ns_sum,
+            &cells.failing_checks,
+            &cells.checks_passed,
+            &cells.checks_failed,
+            &cells.checks_not_made,
+            &cells.check_ejections_total,
         ] {
             zeroed.store(0, Relaxed);
         }
@@ -86,7 +111,27 @@ impl<'a> EndpointState<'a> {
         sum.checked_div(samples).map(Duration::from_nanos)
     }
 
-    /// When the endpoint will be active again; `None` if it is active.
+    /// Whether the endpoint is in the pool: neither its traffic nor an active check has ejected it.
+    pub fn is_active(&self, now: Moment) -> bool {
+        self.ejected_until(now).is_none() && !self.is_failing_checks()
+    }
+
+    /// Whether active checks keep the endpoint out of the pool.
+    pub fn is_failing_checks(&self) -> bool {
+        self.is_current() && self.cells.failing_checks.load(Relaxed) > 0
+    }
+
+    /// Active checks of the endpoint that passed, that failed, and the ejections they caused.
+    pub fn check_counts(&self) -> CheckCounts {
+        CheckCounts {
+            passed: self.cells.checks_passed.load(Relaxed),
+            failed: self.cells.checks_failed.load(Relaxed),
+            not_made: self.cells.checks_not_made.load(Relaxed),
+            ejections: self.cells.check_ejections_total.load(Relaxed),
+        }
+    }
+
+    /// When the ejection by traffic ends; `None` if there is none.
     pub fn ejected_until(&self, now: Moment) -> Option<Moment> {
         let until = Moment::from_nanos(self.cells.ejected_until_ns.load(Relaxed));
         (self.is_current() && until > now).then_some(until)
@@ -154,6 +199,33 @@ impl<'a> EndpointState<'a> {
             }
             self.announce_change();
         }
+    }
+
+    pub fn count_check(&self, result: CheckResult) {
+        let cell = match result {
+            CheckResult::Passed => &self.cells.checks_passed,
+            CheckResult::Failed => &self.cells.checks_failed,
+            CheckResult::NotMade => &self.cells.checks_not_made,
+        };
+        cell.fetch_add(1, Relaxed);
+    }
+
+    /// One more active check fails (`true`), or one less. The first one takes the endpoint out of the pool, and with the
+    /// last one it comes back, whatever its traffic says.
+    pub fn set_check_failing(&self, is_failing: bool) {
+        if !self.is_current() {
+            return;
+        }
+        let cell = &self.cells.failing_checks;
+        if is_failing {
+            if cell.fetch_add(1, Relaxed) == 0 {
+                self.cells.check_ejections_total.fetch_add(1, Relaxed);
+            }
+        } else {
+            // Never below none, also if the row changes hands in this very moment.
+            let _ = cell.fetch_update(Relaxed, Relaxed, |failing| failing.checked_sub(1));
+        }
+        self.announce_change();
     }
 
     /// Makes every worker look again at who is ejected.

@@ -16,7 +16,8 @@ use crate::runtime::admin::{FetchError, fetch_dump};
 
 /// Show endpoints: health, requests, latency
 ///
-/// HEALTH is the moving average of outcomes, 0.00 to 1.00, or how long the endpoint stays ejected. REQUESTS counts the
+/// HEALTH is the moving average of outcomes, 0.00 to 1.00, or how long the endpoint stays ejected, `Evict (check)`
+/// while it fails its active checks. REQUESTS counts the
 /// requests sent to it. LATENCY is the moving average of the time to the first byte.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -132,6 +133,7 @@ struct Row {
     bucket: u8,
     ejected: bool,
     ejected_for_ms: Option<f64>,
+    check_failing: bool,
 }
 
 pub(super) fn parse_dump(file: &str, text: &str) -> Result<ConfigDump, BackendsError> {
@@ -200,6 +202,7 @@ impl Row {
             bucket: endpoint.bucket,
             ejected: endpoint.ejected,
             ejected_for_ms: endpoint.ejected_for_ms,
+            check_failing: endpoint.check_failing,
         }
     }
 
@@ -232,7 +235,9 @@ fn short_endpoint(key: &str, namespace: &str) -> String {
 }
 
 fn health(endpoint: &EndpointDump) -> String {
-    if endpoint.ejected {
+    if endpoint.check_failing {
+        "Evict (check)".to_owned()
+    } else if endpoint.ejected {
         let seconds = endpoint.ejected_for_ms.unwrap_or(0.0) / 1e3;
         format!("Evict ({seconds:.1}s)")
     } else {

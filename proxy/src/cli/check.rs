@@ -82,7 +82,15 @@ fn listeners(plan: &Plan) -> String {
 }
 
 fn backends(plan: &Plan) -> String {
-    let head = ["TYPE", "BACKEND", "ENDPOINTS", "EJECTION", "AFFINITY"].map(str::to_owned);
+    let head = [
+        "TYPE",
+        "BACKEND",
+        "ENDPOINTS",
+        "EJECTION",
+        "AFFINITY",
+        "CHECK",
+    ]
+    .map(str::to_owned);
     let lines = plan.backends.iter().map(|backend| {
         [
             backend.kind.to_string(),
@@ -90,6 +98,7 @@ fn backends(plan: &Plan) -> String {
             backend.targets.len().to_string(),
             ejection(&backend.policy.balance.health),
             affinity(backend),
+            check(backend),
         ]
     });
     table::align(&std::iter::once(head).chain(lines).collect::<Vec<_>>())
@@ -104,6 +113,12 @@ fn affinity(backend: &BackendPlan) -> String {
         .map_or("none", Affinity::source);
     // An expression may have several lines, a row of a table has one.
     source.replace(['\n', '\r', '\t'], " ")
+}
+
+/// How its endpoints are checked.
+fn check(backend: &BackendPlan) -> String {
+    let check = backend.policy.check.as_ref();
+    check.map_or_else(|| "none".to_owned(), ToString::to_string)
 }
 
 /// A health policy in words.

@@ -6,6 +6,7 @@
 //! text ─► tree (values with positions) ─► resources, kind by kind ─► references resolved ─► Plan
 //! ```
 
+mod active_check;
 mod agentgateway;
 mod document;
 mod gateway;

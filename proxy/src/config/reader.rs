@@ -100,6 +100,14 @@ impl<'a> Cursor<'a> {
         })
     }
 
+    pub fn is_list(&self) -> bool {
+        matches!(self.node.value, Value::List(_))
+    }
+
+    pub fn is_text(&self) -> bool {
+        matches!(self.node.value, Value::Text(_))
+    }
+
     pub fn list(&self) -> Vec<Self> {
         let Value::List(nodes) = &self.node.value else {
             self.wrong_type("a list");

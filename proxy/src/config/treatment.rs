@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
 use crate::balance::{BoundedLoad, HealthPolicy, Policy};
+use crate::check::ActiveCheck;
 use crate::snapshot::{BackendPolicy, PartOrigin};
 
 /// The parts one document has, or several together.
@@ -14,6 +15,7 @@ pub struct Treatment {
     pub health: Part<HealthPolicy>,
     pub affinity: Part<Affinity>,
     pub bounded_load: Part<BoundedLoad>,
+    pub active_check: Part<ActiveCheck>,
 }
 
 /// What a document says of one thing, if it does.
@@ -34,6 +36,7 @@ impl Treatment {
             health: self.health.or_else(|| other.health.clone()),
             affinity: self.affinity.or_else(|| other.affinity.clone()),
             bounded_load: self.bounded_load.or_else(|| other.bounded_load.clone()),
+            active_check: self.active_check.or_else(|| other.active_check.clone()),
         }
     }
 
@@ -43,6 +46,7 @@ impl Treatment {
             ("health", by(&self.health)),
             ("sessionAffinity", by(&self.affinity)),
             ("boundedLoad", by(&self.bounded_load)),
+            ("activeCheck", by(&self.active_check)),
         ];
         parts.into_iter().filter_map(|(name, by)| Some((name, by?)))
     }
@@ -62,6 +66,7 @@ impl Treatment {
                     document: Arc::clone(by),
                 })
                 .collect(),
+            check: value(&self.active_check),
         }
     }
 }

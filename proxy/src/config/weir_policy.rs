@@ -5,7 +5,7 @@ use super::document::Metadata;
 use super::reader::{Cursor, Object};
 use super::resources::{Policy, Resources};
 use super::treatment::part;
-use super::{agentgateway, targets};
+use super::{active_check, agentgateway, targets};
 use crate::balance::BoundedLoad;
 
 pub fn read_policy<'a>(
@@ -25,10 +25,10 @@ pub fn read_policy<'a>(
         .map(|backend| agentgateway::read_treatment(&backend))
         .unwrap_or_default();
     treatment.bounded_load = part(&mut spec, "boundedLoad", read_bounded_load);
+    treatment.active_check = part(&mut spec, "activeCheck", active_check::read);
     spec.unsupported(&[
         "scoring",
         "latency",
-        "activeCheck",
         "slowStart",
         "circuitBreaker",
         "maxEjectedPercent",

@@ -57,7 +57,7 @@ impl Row<'_> {
     fn state(&self) -> &'static str {
         if self.endpoint.weight.is_drained() {
             "drained"
-        } else if self.figures.ejected_for.is_some() {
+        } else if self.figures.is_ejected() {
             "ejected"
         } else {
             "active"
@@ -103,13 +103,27 @@ impl Export<'_> {
         self.gauge(
             "weir_endpoint_ejected",
             "1 while the endpoint is out of the pool.",
-            |figures| Some(f64::from(u8::from(figures.ejected_for.is_some()))),
+            |figures| Some(f64::from(u8::from(figures.is_ejected()))),
         );
         self.counters(
             "weir_endpoint_ejections_total",
             "Times the endpoint left the pool, by what it was ejected for.",
             "reason",
-            |figures| [("failures", figures.ejections)],
+            |Figures {
+                 ejections, checks, ..
+             }| { [("failures", *ejections), ("check", checks.ejections)] },
+        );
+        self.counters(
+            "weir_endpoint_checks_total",
+            "Active checks made, by what they came to.",
+            "result",
+            |Figures { checks, .. }| {
+                [
+                    ("passed", checks.passed),
+                    ("failed", checks.failed),
+                    ("not_made", checks.not_made),
+                ]
+            },
         );
         self.gauge(
             "weir_endpoint_self_delay_seconds",

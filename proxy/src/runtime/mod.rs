@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod budget;
+pub mod checks;
 pub mod clock;
 pub mod config_files;
 pub mod dataplane;

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::admin::{Readiness, ebpf_status};
 use super::budget::Budget;
+use super::checks::Checks;
 use super::clock;
 use super::dataplane::{
     Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows, possible_cpus,
@@ -177,6 +178,8 @@ impl Server {
             running.push(self.start_worker(worker, cpu, listeners, ended.clone())?);
         }
         drop(ended);
+        let mut checks = Checks::new(self.dataplane.tables());
+        checks.follow(&self.snapshot);
         readiness.set(true);
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {

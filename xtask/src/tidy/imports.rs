@@ -7,7 +7,7 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 15] = [
+const MODULES: [(&str, &[&str]); 16] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
@@ -15,8 +15,12 @@ const MODULES: [(&str, &[&str]); 15] = [
     ("route", &["http"]),
     ("cel", &[]),
     ("affinity", &["http", "balance", "cel"]),
-    ("snapshot", &["balance", "route", "affinity"]),
-    ("config", &["balance", "route", "affinity", "snapshot"]),
+    ("check", &[]),
+    ("snapshot", &["balance", "route", "affinity", "check"]),
+    (
+        "config",
+        &["balance", "route", "affinity", "check", "snapshot"],
+    ),
     ("metrics", &["moment", "balance", "affinity", "snapshot"]),
     ("seam", &["moment", "snapshot"]),
     (
@@ -33,14 +37,15 @@ const MODULES: [(&str, &[&str]); 15] = [
     (
         "runtime",
         &[
-            "moment", "http", "balance", "timer", "route", "affinity", "snapshot", "config",
-            "metrics", "seam", "conn", "exchange",
+            "moment", "http", "balance", "timer", "route", "affinity", "check", "snapshot",
+            "config", "metrics", "seam", "conn", "exchange",
         ],
     ),
     (
         "cli",
         &[
-            "moment", "balance", "affinity", "snapshot", "config", "metrics", "exchange", "runtime",
+            "moment", "balance", "affinity", "check", "snapshot", "config", "metrics", "exchange",
+            "runtime",
         ],
     ),
 ];

@@ -2,6 +2,7 @@
 
 mod affinity;
 mod buckets;
+mod checks;
 mod ejection;
 mod learning;
 mod leases;

@@ -214,6 +214,19 @@ fn an_endpoint_of_a_backend_that_is_there_twice_is_shown_once() {
 }
 
 #[test]
+fn an_endpoint_that_fails_its_checks_says_so_in_place_of_its_health() {
+    let file = std::env::temp_dir().join(format!("weir-dump-{}.json", std::process::id()));
+    let dump = std::fs::read_to_string(DUMP).expect("the fixture");
+    let ejected = "\"ejected\": true,";
+    let failing = dump.replace(ejected, "\"ejected\": true, \"checkFailing\": true,");
+    std::fs::write(&file, failing).expect("a writable folder");
+    let name = file.to_str().expect("a plain name");
+    let table = render(&["-f", name, "--all"]).expect("a table");
+    std::fs::remove_file(&file).expect("written just above");
+    assert!(table.contains("aaaaa  Evict (check)  0"), "{table}");
+}
+
+#[test]
 fn json_keeps_the_strings_of_the_table_and_adds_the_numbers() {
     let text = render(&["-f", DUMP, "--all", "-o", "json"]).expect("rows");
     let rows: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -235,6 +248,7 @@ fn json_keeps_the_strings_of_the_table_and_adds_the_numbers() {
             "bucket": 1,
             "ejected": true,
             "ejectedForMs": 3349.0,
+            "checkFailing": false,
         })
     );
     assert_eq!(rows[3]["latencySource"], "kernel");

@@ -64,7 +64,11 @@ pub struct EndpointDump {
     pub self_delay_ms: Option<f64>,
     pub pending: u64,
     pub attempts: Attempts,
+    /// Out of the pool, for whichever reason.
     pub ejected: bool,
+    /// Out of the pool because of active checks.
+    #[serde(default)]
+    pub check_failing: bool,
     pub ejected_for_ms: Option<f64>,
     /// Ejections ever.
     pub ejections: u64,
@@ -175,7 +179,8 @@ impl EndpointDump {
                 failed: leases.failed,
                 neutral: leases.neutral,
             },
-            ejected: figures.ejected_for.is_some(),
+            ejected: figures.is_ejected(),
+            check_failing: figures.is_failing_checks,
             ejected_for_ms: figures.ejected_for.map(millis),
             ejections: figures.ejections,
             wire: WireDump::of(&figures.wire),

@@ -1,0 +1,49 @@
+//! What active checks have to say about who is in the pool: independent of what traffic says.
+
+use super::rows::EndpointRow;
+use super::shared::SharedTables;
+use super::state::{CheckResult, EndpointState};
+
+/// One active check's vote on one endpoint. While any votes against it, the endpoint is out of the pool. Dropping takes
+/// the vote back; once the row belongs to another endpoint it counts no more.
+pub struct Checked {
+    tables: SharedTables,
+    row: EndpointRow,
+    is_failing: bool,
+}
+
+impl Checked {
+    /// In favour, to begin with.
+    pub fn new(tables: SharedTables, row: EndpointRow) -> Self {
+        Self {
+            tables,
+            row,
+            is_failing: false,
+        }
+    }
+
+    /// One check came out. That alone changes nothing.
+    pub fn count(&self, result: CheckResult) {
+        if self.state().is_current() {
+            self.state().count_check(result);
+        }
+    }
+
+    /// Whether the endpoint is to be out of the pool, as far as this check is concerned.
+    pub fn set_failing(&mut self, is_failing: bool) {
+        if self.is_failing != is_failing {
+            self.is_failing = is_failing;
+            self.state().set_check_failing(is_failing);
+        }
+    }
+
+    fn state(&self) -> EndpointState<'_> {
+        EndpointState::of(&self.tables, self.row)
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        self.set_failing(false);
+    }
+}
