@@ -30,7 +30,7 @@ fn main() {
         },
         instance: "bench".to_owned(),
     });
-    let mut dataplane = match dataplane {
+    let dataplane = match dataplane {
         Ok(dataplane) => dataplane,
         Err(error) => return println!("skipped: {error}"),
     };

@@ -54,13 +54,26 @@ impl Star {
 
 impl Peer {
     fn join(proxy: &Namespace, name: &str, number: u8) -> Result<Self> {
-        let namespace = Namespace::new(name)?;
+        let peer = Self {
+            namespace: Namespace::new(name)?,
+            interface: name.to_owned(),
+            number,
+        };
+        peer.link(proxy, name)?;
+        Ok(peer)
+    }
+
+    /// Makes the veth pair that joins the two hosts; the proxy's end has this name.
+    pub fn link(&self, proxy: &Namespace, interface: &str) -> Result<()> {
+        let Self {
+            namespace, number, ..
+        } = self;
         // The pair is born inside the namespaces, so that nothing shows on the host itself.
         proxy.ip(&format!(
-            "link add {name} type veth peer name eth0 netns {}\n\
-             address add 10.77.{number}.1/24 dev {name}\n\
-             address add fd77:{number}::1/64 dev {name} nodad\n\
-             link set {name} up\n",
+            "link add {interface} type veth peer name eth0 netns {}\n\
+             address add 10.77.{number}.1/24 dev {interface}\n\
+             address add fd77:{number}::1/64 dev {interface} nodad\n\
+             link set {interface} up\n",
             namespace.name()
         ))?;
         namespace.ip(&format!(
@@ -69,12 +82,7 @@ impl Peer {
              link set eth0 up\n\
              route add default via 10.77.{number}.1\n\
              route add default via fd77:{number}::1\n"
-        ))?;
-        Ok(Self {
-            namespace,
-            interface: name.to_owned(),
-            number,
-        })
+        ))
     }
 
     pub fn address(&self) -> IpAddr {

@@ -46,6 +46,9 @@ pub struct InterfaceStatus {
     pub hook: Option<String>,
     /// Why they are not.
     pub error: Option<String>,
+    /// Why the hook is not the preferred one, tcx.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_choice: Option<String>,
 }
 
 impl Observed {
@@ -85,6 +88,16 @@ impl EbpfStatus {
                 &[("interface", &interface.name)],
                 u8::from(interface.hook.is_some()),
             );
+        }
+        let mut hooks = text.family(
+            Kind::Gauge,
+            "weir_ebpf_hook",
+            "Constant 1 for interfaces with programs, labelled by how they are attached: tcx, or clsact on older kernels.",
+        );
+        for interface in &self.interfaces {
+            if let Some(hook) = &interface.hook {
+                hooks.sample(&[("interface", &interface.name), ("hook", hook)], 1);
+            }
         }
         let mut packets = text.family(
             Kind::Counter,

@@ -43,6 +43,7 @@ fn observed_with(adjust: impl FnOnce(&mut Plan)) -> Observed {
                 name: "eth0".into(),
                 hook: Some("tcx".into()),
                 error: None,
+                second_choice: None,
             }],
             packets: [("measured".to_owned(), 12)].into(),
             ..EbpfStatus::default()
@@ -92,6 +93,7 @@ fn counters_of_workers_are_summed() {
             &info,
             "weir_uptime_seconds 2",
             r#"weir_ebpf_attached{interface="eth0"} 1"#,
+            r#"weir_ebpf_hook{interface="eth0",hook="tcx"} 1"#,
             r#"weir_ebpf_packets_total{reason="measured"} 12"#,
             "weir_requests_total 7",
             "weir_downstream_connections 2",

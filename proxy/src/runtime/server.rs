@@ -181,6 +181,8 @@ impl Server {
         let mut checks = Checks::new(self.dataplane.tables());
         checks.follow(&self.snapshot);
         readiness.set(true);
+        let dataplane = self.dataplane.clone();
+        tokio::spawn(async move { dataplane.stay_attached().await });
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {
             tokio::select! {

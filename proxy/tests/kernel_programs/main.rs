@@ -1,6 +1,7 @@
 //! What the kernel programs make of packets. The packets go through `BPF_PROG_TEST_RUN`, so that each test decides what
 //! the kernel sees and when; the last ones send real traffic over a loopback of their own.
 
+mod foreign;
 mod namespace;
 mod packet;
 mod refusal;

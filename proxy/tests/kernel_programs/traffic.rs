@@ -84,7 +84,8 @@ fn links_are_gone_with_the_dataplane_that_attached_them() {
         let Some(rig) = Rig::open(16, vec!["lo".to_owned()]) else {
             return;
         };
-        let [loopback] = rig.dataplane.status() else {
+        let status = rig.dataplane.status();
+        let [loopback] = &status[..] else {
             panic!("one interface was named");
         };
         assert_eq!(loopback.attached, Ok(Hook::Tcx));
@@ -110,7 +111,7 @@ fn links() -> usize {
 #[test]
 fn clsact_filters_stand_beside_others_and_are_removed_with_the_dataplane() {
     on_a_loopback_of_its_own(|| {
-        let Some(mut rig) = Rig::new() else { return };
+        let Some(rig) = Rig::new() else { return };
         let tc = |words: &str| {
             let tc = Command::new("tc").args(words.split(' ')).output();
             String::from_utf8(tc.expect("iproute2 brings tc").stdout).expect("text")

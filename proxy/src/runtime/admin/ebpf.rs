@@ -6,14 +6,18 @@ use crate::metrics::{EbpfStatus, InterfaceStatus};
 use crate::runtime::dataplane::{Dataplane, Hook};
 
 pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
-    let interfaces = dataplane.status().iter().map(|status| InterfaceStatus {
-        name: status.interface.name.clone(),
-        hook: status.attached.as_ref().ok().map(|hook| match hook {
-            Hook::Tcx => "tcx".to_owned(),
-            Hook::Clsact => "clsact".to_owned(),
-        }),
-        error: status.attached.as_ref().err().cloned(),
-    });
+    let interfaces = dataplane
+        .status()
+        .into_iter()
+        .map(|status| InterfaceStatus {
+            name: status.name,
+            error: status.attached.as_ref().err().map(ToString::to_string),
+            hook: status.attached.ok().map(|hook| match hook {
+                Hook::Tcx => "tcx".to_owned(),
+                Hook::Clsact => "clsact".to_owned(),
+            }),
+            second_choice: status.second_choice,
+        });
     let packets = dataplane
         .reasons()
         .into_iter()

@@ -1,14 +1,18 @@
-//! Attaches the measuring programs to interfaces: by tcx links, which vanish with this process and stand beside other
-//! people's programs; where the kernel has no tcx, by clsact filters, which are removed on drop.
+//! Attaches the measuring programs to an interface: by tcx links, which stand beside other people's programs; where the
+//! kernel has no tcx, by clsact filters.
 
-use aya::Ebpf;
+use std::io;
+use std::os::fd::AsFd;
+
 use aya::programs::tc::{
-    NlOptions, SchedClassifierLinkId, TcAttachOptions, TcError, qdisc_add_clsact,
+    NlOptions, SchedClassifierLink, TcAttachOptions, TcError, qdisc_add_clsact,
 };
-use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
+use aya::programs::{ProgramError, TcAttachType};
 
 use super::interfaces::Interface;
-use super::kernel::{Direction, program};
+use super::kernel::Direction;
+use super::programs::Programs;
+use super::tcx::TcxLink;
 use super::unavailable::in_one_line;
 
 /// How a pair of programs hangs on an interface.
@@ -20,66 +24,117 @@ pub enum Hook {
     Clsact,
 }
 
-/// One interface and what became of attaching to it.
-#[derive(Clone, Debug)]
-pub struct InterfaceStatus {
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    #[error(transparent)]
+    Tcx(#[from] io::Error),
+    #[error(transparent)]
+    Clsact(#[from] ProgramError),
+}
+
+/// Both programs on one interface. Dropping it detaches them.
+#[derive(Debug)]
+pub struct Attachment {
     pub interface: Interface,
-    /// The hook, or why there is none.
-    pub attached: Result<Hook, String>,
+    /// Why it is not the hook we prefer; None if it is.
+    pub second_choice: Option<String>,
+    links: Links,
 }
 
-/// Attaches both programs or none of them, by the best hook this kernel has.
-pub fn attach(ebpf: &mut Ebpf, interface: &Interface) -> InterfaceStatus {
-    let attached = attach_by(ebpf, interface, Hook::Tcx).or_else(|tcx| {
-        attach_by(ebpf, interface, Hook::Clsact).map_err(|clsact| {
-            format!(
-                "tcx: {}; clsact: {}",
-                in_one_line(&tcx),
-                in_one_line(&clsact)
-            )
+#[derive(Debug)]
+enum Links {
+    Tcx([TcxLink; 2]),
+    Clsact {
+        #[expect(dead_code, reason = "held, not used: the filters go with it")]
+        filters: [SchedClassifierLink; 2],
+    },
+}
+
+impl Attachment {
+    /// Attaches both programs or none of them, by the best hook this kernel has. The error names what each hook said.
+    pub fn make(programs: &mut Programs, interface: &Interface) -> Result<Self, String> {
+        let tcx = match Self::make_by(programs, interface, Hook::Tcx) {
+            Ok(attachment) => return Ok(attachment),
+            Err(error) => in_one_line(&error),
+        };
+        match Self::make_by(programs, interface, Hook::Clsact) {
+            Ok(attachment) => Ok(Self {
+                second_choice: Some(format!("tcx: {tcx}")),
+                ..attachment
+            }),
+            Err(clsact) => Err(format!("tcx: {tcx}; clsact: {}", in_one_line(&clsact))),
+        }
+    }
+
+    /// Attaches both programs or none of them, by this hook.
+    pub fn make_by(
+        programs: &mut Programs,
+        interface: &Interface,
+        hook: Hook,
+    ) -> Result<Self, AttachError> {
+        let links = match hook {
+            Hook::Tcx => Links::Tcx([
+                tcx(programs, interface, Direction::Egress)?,
+                tcx(programs, interface, Direction::Ingress)?,
+            ]),
+            Hook::Clsact => {
+                ensure_clsact(&interface.name).map_err(ProgramError::from)?;
+                Links::Clsact {
+                    filters: [
+                        filter(programs, interface, Direction::Egress)?,
+                        filter(programs, interface, Direction::Ingress)?,
+                    ],
+                }
+            }
+        };
+        Ok(Self {
+            interface: interface.clone(),
+            second_choice: None,
+            links,
         })
-    });
-    InterfaceStatus {
-        interface: interface.clone(),
-        attached,
+    }
+
+    pub fn hook(&self) -> Hook {
+        match self.links {
+            Links::Tcx(_) => Hook::Tcx,
+            Links::Clsact { .. } => Hook::Clsact,
+        }
+    }
+
+    /// Whether it is still on its interface, which may be gone, or have been taken from it by somebody else.
+    pub fn is_in_place(&self) -> bool {
+        match &self.links {
+            Links::Tcx(links) => links
+                .iter()
+                .all(|link| link.interface() == Some(self.interface.index)),
+            // Filters say nothing of themselves, and go with the interface.
+            Links::Clsact { .. } => Interface::at(self.interface.index).is_some(),
+        }
     }
 }
 
-/// Attaches both programs or none of them, by this hook.
-pub fn attach_by(ebpf: &mut Ebpf, interface: &Interface, hook: Hook) -> Result<Hook, ProgramError> {
-    if hook == Hook::Clsact {
-        ensure_clsact(&interface.name)?;
-    }
-    let egress = attach_one(
-        program(ebpf, Direction::Egress)?,
-        Direction::Egress,
-        interface,
-        hook,
-    )?;
-    let ingress = program(ebpf, Direction::Ingress)
-        .and_then(|program| attach_one(program, Direction::Ingress, interface, hook));
-    if let Err(error) = ingress {
-        program(ebpf, Direction::Egress)?.detach(egress)?;
-        return Err(error);
-    }
-    Ok(hook)
-}
-
-fn attach_one(
-    program: &mut SchedClassifier,
-    direction: Direction,
+fn tcx(
+    programs: &mut Programs,
     interface: &Interface,
-    hook: Hook,
-) -> Result<SchedClassifierLinkId, ProgramError> {
-    let options = match hook {
-        Hook::Tcx => TcAttachOptions::TcxOrder(LinkOrder::default()),
-        Hook::Clsact => TcAttachOptions::Netlink(NlOptions::default()),
-    };
-    let side = match direction {
+    side: Direction,
+) -> Result<TcxLink, AttachError> {
+    let program = programs.of(side)?.fd()?.as_fd();
+    Ok(TcxLink::create(program, interface.index, side)?)
+}
+
+fn filter(
+    programs: &mut Programs,
+    interface: &Interface,
+    side: Direction,
+) -> Result<SchedClassifierLink, ProgramError> {
+    let options = TcAttachOptions::Netlink(NlOptions::default());
+    let parent = match side {
         Direction::Egress => TcAttachType::Egress,
         Direction::Ingress => TcAttachType::Ingress,
     };
-    program.attach_with_options(&interface.name, side, options)
+    let program = programs.of(side)?;
+    let link = program.attach_with_options(&interface.name, parent, options)?;
+    program.take_link(link)
 }
 
 /// An interface that has the qdisc already keeps it, with whatever filters others put there.

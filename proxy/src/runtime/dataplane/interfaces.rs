@@ -25,7 +25,8 @@ impl Interface {
         })
     }
 
-    fn at(index: u32) -> Option<Self> {
+    /// None if there is no interface of that index.
+    pub fn at(index: u32) -> Option<Self> {
         let mut name = [0_u8; libc::IF_NAMESIZE];
         // SAFETY: the buffer holds the IF_NAMESIZE bytes the call may write.
         let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };

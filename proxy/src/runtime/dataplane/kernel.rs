@@ -1,20 +1,17 @@
 //! The kernel programs and their tables, loaded: what there is when there is BPF.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{Map, MapData, PerCpuArray};
-use aya::programs::{ProgramError, SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfLoader};
 use aya_log::EbpfLogger;
 use log::Log;
 use weir_common::{Cells, EndpointId, EndpointIdValue, Reason, Table};
 
-use super::attach::{Hook, InterfaceStatus, attach, attach_by};
 use super::flows::FlowTable;
-use super::interfaces::Interface;
 use super::mapping::{MappingError, map_rows};
+use super::programs::Programs;
 use super::syscall::HashTable;
 use super::unavailable::Unavailable;
 use crate::balance::shared::{SharedTables, Sizes};
@@ -27,9 +24,9 @@ pub enum Direction {
 }
 
 impl Direction {
-    const BOTH: [Self; 2] = [Self::Egress, Self::Ingress];
+    pub const BOTH: [Self; 2] = [Self::Egress, Self::Ingress];
 
-    const fn program(self) -> &'static str {
+    pub(super) const fn program(self) -> &'static str {
         match self {
             Self::Egress => "wire_egress",
             Self::Ingress => "wire_ingress",
@@ -37,9 +34,9 @@ impl Direction {
     }
 }
 
-/// Dropping it detaches and unloads everything.
+/// Dropping it unloads everything; programs that are attached stay until they are detached, too.
 pub struct Kernel {
-    ebpf: Ebpf,
+    programs: Mutex<Programs>,
     pub tables: SharedTables,
     pub flows: Arc<FlowTable>,
     pub identities: HashTable<EndpointId, EndpointIdValue>,
@@ -53,31 +50,24 @@ impl Kernel {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
         let mut ebpf = load_object(object, sizes)?;
-        for direction in Direction::BOTH {
-            program(&mut ebpf, direction)
-                .and_then(SchedClassifier::load)
-                .map_err(|error| Unavailable::program(direction.program(), error))?;
-        }
-        return_memory();
         let tables = map_tables(&mut ebpf, sizes)?;
         let reasons = ebpf.take_map("REASON").ok_or(Unavailable::Layout)?;
-        Ok(Self {
+        let kernel = Self {
             tables,
             flows: Arc::new(hash_table(&mut ebpf, "FLOW")?),
             identities: hash_table(&mut ebpf, "ENDPOINT_ID")?,
             reasons: PerCpuArray::try_from(reasons).map_err(|_| Unavailable::Layout)?,
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
-            ebpf,
-        })
+            programs: Mutex::new(Programs::load(ebpf)?),
+        };
+        return_memory();
+        Ok(kernel)
     }
 
-    pub fn attach(&mut self, interface: &Interface) -> InterfaceStatus {
-        attach(&mut self.ebpf, interface)
-    }
-
-    pub fn attach_by(&mut self, interface: &Interface, hook: Hook) -> Result<Hook, ProgramError> {
-        attach_by(&mut self.ebpf, interface, hook)
+    /// The programs, for one who attaches them or shows them packets.
+    pub fn programs(&self) -> MutexGuard<'_, Programs> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How often each reason was counted, over all CPUs.
@@ -97,31 +87,6 @@ impl Kernel {
                 .unwrap_or_else(PoisonError::into_inner)
                 .flush();
         }
-    }
-
-    /// Runs a program on a packet, `repeat` times and without any interface; returns the time one run took.
-    pub fn run_on(
-        &mut self,
-        direction: Direction,
-        packet: &[u8],
-        repeat: u32,
-    ) -> Result<Duration, ProgramError> {
-        let options = TestRunOptions {
-            data_in: Some(packet),
-            repeat,
-            ..TestRunOptions::default()
-        };
-        let result = program(&mut self.ebpf, direction)?.test_run(options)?;
-        Ok(result.duration)
-    }
-
-    /// Instructions the verifier walked before it accepted a program; None where the kernel does not tell.
-    pub fn verified_instructions(
-        &mut self,
-        direction: Direction,
-    ) -> Result<Option<u32>, ProgramError> {
-        let program = program(&mut self.ebpf, direction)?;
-        Ok(program.info()?.verified_instruction_count())
     }
 }
 
@@ -195,15 +160,6 @@ where
             std::io::ErrorKind::InvalidData => Unavailable::Layout,
             _ => Unavailable::Table { table, source },
         })
-}
-
-pub(super) fn program(
-    ebpf: &mut Ebpf,
-    direction: Direction,
-) -> Result<&mut SchedClassifier, ProgramError> {
-    ebpf.program_mut(direction.program())
-        .ok_or(ProgramError::NotLoaded)?
-        .try_into()
 }
 
 /// Loading reads the types of the whole kernel, megabytes that are free by now but not given back.

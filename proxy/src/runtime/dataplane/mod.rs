@@ -7,17 +7,21 @@ mod flows;
 mod interfaces;
 mod kernel;
 mod keys;
+mod link_news;
 mod mapping;
+mod programs;
 mod route;
 mod syscall;
+mod tcx;
 mod unavailable;
+mod watched;
 
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -26,14 +30,22 @@ use weir_common::{EndpointIdValue, Reason};
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::moment::Moment;
 use crate::seam::Peer;
+use attach::Attachment;
 use kernel::Kernel;
+use link_news::LinkNews;
+use watched::{Wanted, Watched};
 
-pub use attach::{Hook, InterfaceStatus};
+pub use attach::Hook;
 pub use flows::{Flows, Unmeasured};
 pub use interfaces::Interface;
 pub use kernel::Direction;
 pub use mapping::MappingError;
 pub use unavailable::Unavailable;
+pub use watched::{InterfaceStatus, NotAttached};
+
+/// How long changes of interfaces and routes are let settle: they come in bursts, and looking costs a question for each
+/// endpoint.
+const SETTLING: Duration = Duration::from_millis(100);
 
 /// Whether to use BPF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -50,7 +62,8 @@ pub enum EbpfMode {
 /// What to measure, and where.
 pub struct DataplaneOptions {
     pub mode: EbpfMode,
-    /// Where to attach. None given: the interfaces that routes lead to the endpoints by.
+    /// Where to attach; one that does not exist is waited for. None given: the interfaces that routes lead to the
+    /// endpoints by.
     pub interfaces: Vec<String>,
     /// Where the endpoints are; what is there is told later, by [`Dataplane::identify`].
     pub destinations: Vec<SocketAddr>,
@@ -66,7 +79,10 @@ pub enum DataplaneError {
     #[error("BPF is required, but {0}")]
     Unavailable(Unavailable),
     #[error("BPF is required, but attaching to {interface} failed: {reason}")]
-    NotAttached { interface: String, reason: String },
+    NotAttached {
+        interface: String,
+        reason: NotAttached,
+    },
     #[error("BPF is required, but there is nothing to attach to: no endpoint can be reached")]
     NoInterface,
 }
@@ -85,7 +101,7 @@ pub enum WithoutKernel {
 pub struct Dataplane {
     tables: SharedTables,
     kernel: Result<Kernel, WithoutKernel>,
-    interfaces: Vec<InterfaceStatus>,
+    watched: Mutex<Watched>,
     /// Shares of the flow slots handed out.
     shares: AtomicUsize,
     unmeasured: Arc<Unmeasured>,
@@ -95,33 +111,33 @@ impl Dataplane {
     /// Loads, maps and attaches what `options` ask for.
     ///
     /// # Errors
-    /// An interface that does not exist, in every mode; with [`EbpfMode::Required`] whatever keeps the kernel from
-    /// measuring.
+    /// With [`EbpfMode::Required`] whatever keeps the kernel from measuring, an interface that does not exist included.
     pub fn open(options: DataplaneOptions) -> Result<Self, DataplaneError> {
-        let named = named_interfaces(&options.interfaces)?;
+        let is_required = options.mode == EbpfMode::Required;
+        if is_required {
+            refuse_unknown(&options.interfaces)?;
+        }
         let kernel = load_kernel(&options)?;
-        let mut dataplane = Self {
+        let wanted = match options.interfaces.is_empty() {
+            true => Wanted::Towards(options.destinations.clone()),
+            false => Wanted::Named(distinct(options.interfaces)),
+        };
+        let dataplane = Self {
             tables: match &kernel {
                 Ok(kernel) => kernel.tables.clone(),
                 Err(_) => SharedTables::anonymous(options.sizes),
             },
             kernel,
-            interfaces: Vec::new(),
+            watched: Mutex::new(Watched::new(wanted)),
             shares: AtomicUsize::new(0),
             unmeasured: Arc::default(),
         };
         if dataplane.has_kernel() {
-            let interfaces = match named.is_empty() {
-                true => routed_interfaces(&options.destinations),
-                false => named,
-            };
-            if interfaces.is_empty()
-                && !options.destinations.is_empty()
-                && options.mode == EbpfMode::Required
-            {
-                return Err(DataplaneError::NoInterface);
+            dataplane.attach_what_is_there();
+            dataplane.say_what_is_missing(&options.destinations);
+            if is_required {
+                dataplane.refuse_unattached(&options.destinations)?;
             }
-            dataplane.attach(&interfaces, options.mode)?;
         }
         Ok(dataplane)
     }
@@ -185,9 +201,38 @@ impl Dataplane {
         }
     }
 
-    /// The interfaces asked for or found, and how the programs hang on them. Empty without BPF.
-    pub fn status(&self) -> &[InterfaceStatus] {
-        &self.interfaces
+    /// The interfaces asked for or found, and how the programs hang on them now. Empty without BPF.
+    pub fn status(&self) -> Vec<InterfaceStatus> {
+        match self.kernel {
+            Ok(_) => self.watched().status(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Where no interfaces were given, measures on those that lead to these addresses, and no longer looks for ways to
+    /// the addresses given before.
+    pub fn follow_destinations(&self, destinations: &[SocketAddr]) {
+        if let Ok(kernel) = &self.kernel {
+            self.watched().follow(destinations, &mut kernel.programs());
+            self.say_what_is_missing(destinations);
+        }
+    }
+
+    /// Attaches again to interfaces that return, and to those that routes begin to lead to the endpoints by. Never
+    /// returns.
+    pub async fn stay_attached(&self) {
+        if !self.has_kernel() {
+            return std::future::pending().await;
+        }
+        if let Err(error) = self.mend_on_news().await {
+            tracing::warn!(%error, "the kernel does not tell of its interfaces: one that is made anew goes unmeasured");
+        }
+        std::future::pending().await
+    }
+
+    /// Takes the programs off every interface, for good.
+    pub fn detach(&self) {
+        self.watched().detach();
     }
 
     /// What the programs did with the packets they saw. Empty without BPF.
@@ -217,16 +262,12 @@ impl Dataplane {
     ///
     /// # Errors
     /// `Unsupported` without BPF, and what the kernel says.
-    pub fn attach_by(&mut self, interface: &Interface, hook: Hook) -> io::Result<()> {
-        let kernel = self.kernel.as_mut();
+    pub fn attach_by(&self, interface: &Interface, hook: Hook) -> io::Result<()> {
+        let kernel = self.kernel.as_ref();
         let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
-        let attached = kernel
-            .attach_by(interface, hook)
+        let attachment = Attachment::make_by(&mut kernel.programs(), interface, hook)
             .map_err(io::Error::other)?;
-        self.interfaces.push(InterfaceStatus {
-            interface: interface.clone(),
-            attached: Ok(attached),
-        });
+        self.watched().add(attachment);
         Ok(())
     }
 
@@ -234,15 +275,11 @@ impl Dataplane {
     ///
     /// # Errors
     /// `Unsupported` without BPF, and what the kernel says.
-    pub fn run_on(
-        &mut self,
-        direction: Direction,
-        packet: &[u8],
-        repeat: u32,
-    ) -> io::Result<Duration> {
-        let kernel = self.kernel.as_mut();
+    pub fn run_on(&self, direction: Direction, packet: &[u8], repeat: u32) -> io::Result<Duration> {
+        let kernel = self.kernel.as_ref();
         let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
         kernel
+            .programs()
             .run_on(direction, packet, repeat)
             .map_err(io::Error::other)
     }
@@ -251,41 +288,64 @@ impl Dataplane {
     ///
     /// # Errors
     /// `Unsupported` without BPF or where the kernel does not tell, and what the kernel says.
-    pub fn verified_instructions(&mut self, direction: Direction) -> io::Result<u32> {
-        let kernel = self.kernel.as_mut();
+    pub fn verified_instructions(&self, direction: Direction) -> io::Result<u32> {
+        let kernel = self.kernel.as_ref();
         let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
-        let count = kernel.verified_instructions(direction);
+        let count = kernel.programs().verified_instructions(direction);
         count
             .map_err(io::Error::other)?
             .ok_or(io::ErrorKind::Unsupported.into())
     }
 
-    fn attach(&mut self, interfaces: &[Interface], mode: EbpfMode) -> Result<(), DataplaneError> {
-        let Ok(kernel) = &mut self.kernel else {
-            return Ok(());
-        };
-        for interface in interfaces {
-            let status = kernel.attach(interface);
-            let name = &interface.name;
-            match &status.attached {
-                Ok(Hook::Tcx) => tracing::info!(interface = name, "measuring on the wire"),
-                Ok(Hook::Clsact) => tracing::info!(
-                    interface = name,
-                    "measuring on the wire, by clsact filters: this kernel has no tcx"
-                ),
-                Err(reason) if mode == EbpfMode::Required => {
-                    return Err(DataplaneError::NotAttached {
-                        interface: name.clone(),
-                        reason: reason.clone(),
-                    });
-                }
-                Err(reason) => tracing::warn!(
-                    interface = name,
-                    reason,
-                    "cannot attach: endpoints behind this interface are measured by the workers' clocks"
-                ),
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attach_what_is_there(&self) {
+        if let Ok(kernel) = &self.kernel {
+            self.watched().attach_what_is_there(&mut kernel.programs());
+        }
+    }
+
+    async fn mend_on_news(&self) -> io::Result<()> {
+        let news = LinkNews::subscribe()?;
+        // What changed between the start and the subscription.
+        self.attach_what_is_there();
+        loop {
+            news.changed().await?;
+            self.attach_what_is_there();
+            tokio::time::sleep(SETTLING).await;
+        }
+    }
+
+    fn say_what_is_missing(&self, destinations: &[SocketAddr]) {
+        let status = self.status();
+        let is_missing = |status: &&InterfaceStatus| status.attached == Err(NotAttached::Missing);
+        for missing in status.iter().filter(is_missing) {
+            tracing::warn!(
+                interface = missing.name,
+                existing = existing_names().join(" "),
+                "there is no such interface yet: measuring on it begins when there is"
+            );
+        }
+        if self.watched().is_by_route() {
+            let (_, unreachable) = interfaces::towards(destinations);
+            for (endpoint, error) in unreachable {
+                tracing::warn!(%endpoint, %error, "no route to the endpoint: its interface is unknown");
             }
-            self.interfaces.push(status);
+        }
+    }
+
+    fn refuse_unattached(&self, destinations: &[SocketAddr]) -> Result<(), DataplaneError> {
+        let status = self.status();
+        if status.is_empty() && !destinations.is_empty() {
+            return Err(DataplaneError::NoInterface);
+        }
+        for InterfaceStatus { name, attached, .. } in status {
+            attached.map_err(|reason| DataplaneError::NotAttached {
+                interface: name,
+                reason,
+            })?;
         }
         Ok(())
     }
@@ -317,34 +377,26 @@ fn load_kernel(
     }
 }
 
-fn named_interfaces(names: &[String]) -> Result<Vec<Interface>, DataplaneError> {
-    let find = |name: &String| {
-        Interface::named(name).ok_or_else(|| DataplaneError::UnknownInterface {
+fn refuse_unknown(names: &[String]) -> Result<(), DataplaneError> {
+    let is_unknown = |name: &&String| Interface::named(name).is_none();
+    match names.iter().find(is_unknown) {
+        None => Ok(()),
+        Some(name) => Err(DataplaneError::UnknownInterface {
             name: name.clone(),
-            existing: Interface::all()
-                .unwrap_or_default()
-                .into_iter()
-                .map(|interface| interface.name)
-                .collect(),
-        })
-    };
-    let mut interfaces: Vec<Interface> = names.iter().map(find).collect::<Result<_, _>>()?;
-    interfaces.sort_by_key(|interface| interface.index);
-    interfaces.dedup();
-    Ok(interfaces)
+            existing: existing_names(),
+        }),
+    }
 }
 
-fn routed_interfaces(destinations: &[SocketAddr]) -> Vec<Interface> {
-    let (interfaces, unreachable) = interfaces::towards(destinations);
-    for (endpoint, error) in unreachable {
-        tracing::warn!(%endpoint, %error, "no route to the endpoint: its interface is unknown");
-    }
-    let names: Vec<&str> = interfaces.iter().map(|found| &*found.name).collect();
-    tracing::info!(
-        interfaces = names.join(" "),
-        "no interface given: these lead to the endpoints"
-    );
-    interfaces
+fn existing_names() -> Vec<String> {
+    let interfaces = Interface::all().unwrap_or_default().into_iter();
+    interfaces.map(|interface| interface.name).collect()
+}
+
+fn distinct(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]
@@ -384,10 +436,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_interface_is_named_beside_those_that_exist() {
+    fn an_unknown_interface_that_is_required_is_named_beside_those_that_exist() {
         let error = Dataplane::open(DataplaneOptions {
             interfaces: vec!["lo".to_owned(), "no-such-interface".to_owned()],
-            ..options(EbpfMode::Off)
+            ..options(EbpfMode::Required)
         });
         let text = error.err().expect("it does not exist").to_string();
         assert!(text.contains("no-such-interface"), "{text}");

@@ -1,13 +1,13 @@
-//! The few calls of bpf(2) that are made once a connection, without a library in between: elements of hash tables, and
-//! what a table looks like.
+//! bpf(2) without a library in between: elements of hash tables, which are read and written once a connection, what a
+//! table looks like, and the call itself.
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use weir_common::{EndpointId, EndpointIdValue, Flow, FlowKey};
 
-/// A key or value of a hash table.
+/// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
 ///
 /// # Safety
 /// The type is `repr(C)`, consists of plain integers and has no implicit padding, so that the kernel may read and
@@ -22,6 +22,8 @@ unsafe impl Plain for Flow {}
 unsafe impl Plain for EndpointId {}
 // SAFETY: plain integers that fill 16 bytes, as `weir_common` asserts.
 unsafe impl Plain for EndpointIdValue {}
+// SAFETY: six integers without a gap.
+unsafe impl Plain for Shape {}
 
 /// A hash table of the kernel.
 pub struct HashTable<K, V> {
@@ -100,20 +102,25 @@ pub struct Shape {
 
 impl Shape {
     pub fn of(table: BorrowedFd<'_>) -> io::Result<Self> {
-        let mut shape = Self::default();
-        let mut attributes = InfoAttributes {
-            fd: table.as_raw_fd() as u32,
-            length: size_of::<Self>() as u32,
-            info: std::ptr::from_mut(&mut shape) as u64,
-        };
-        // SAFETY: `info` points to `length` bytes of plain integers that outlive the call.
-        unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
-        Ok(shape)
+        info(table)
     }
 
     pub fn is_mappable(&self) -> bool {
         self.flags & BPF_F_MMAPABLE != 0
     }
+}
+
+/// What the kernel tells of an object: as much of it as `T` has room for.
+pub fn info<T: Plain>(object: BorrowedFd<'_>) -> io::Result<T> {
+    let mut found = T::default();
+    let mut attributes = InfoAttributes {
+        fd: object.as_raw_fd() as u32,
+        length: size_of::<T>() as u32,
+        info: std::ptr::from_mut(&mut found) as u64,
+    };
+    // SAFETY: `info` points to `length` bytes that outlive the call, and `Plain` lets the kernel write them.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
+    Ok(found)
 }
 
 // Command numbers of the kernel's `enum bpf_cmd`.
@@ -142,12 +149,30 @@ struct InfoAttributes {
 
 /// # Safety
 /// `attributes` are those of `command`, and every address in them is good for what the command does with it.
-unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> io::Result<()> {
+pub unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> io::Result<()> {
+    // SAFETY: passed on.
+    unsafe { raw(command, attributes) }.map(|_| ())
+}
+
+/// A command that answers with a new descriptor.
+///
+/// # Safety
+/// As for [`bpf`]; `command` is one of those.
+pub unsafe fn bpf_fd<A>(command: libc::c_int, attributes: &mut A) -> io::Result<OwnedFd> {
+    // SAFETY: passed on.
+    let fd = unsafe { raw(command, attributes) }?;
+    // SAFETY: the command succeeded and returned a descriptor nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// # Safety
+/// As for [`bpf`].
+unsafe fn raw<A>(command: libc::c_int, attributes: &mut A) -> io::Result<libc::c_long> {
     let (attributes, size) = (std::ptr::from_mut(attributes), size_of::<A>());
     // SAFETY: the kernel reads and writes `size` bytes at `attributes`; the caller answers for what they point to.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(())
+    Ok(result)
 }
