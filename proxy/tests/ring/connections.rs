@@ -316,3 +316,32 @@ fn what_is_asked_of_a_connection_that_is_gone_is_ignored() {
     stream.read_to_string(&mut text).expect("not reset");
     assert_eq!(text, "hello");
 }
+
+#[test]
+fn a_listener_that_closes_takes_what_is_queued_and_nothing_after() {
+    if !has_ring() {
+        return;
+    }
+    let (mut connections, address) = listening();
+    let id = ListenerId(0);
+    // Nobody takes these before the listener is to close.
+    let early: Vec<TcpStream> = (0..20).map(|_| client(address)).collect();
+    connections.turn_away(id);
+    let late = thread::spawn(move || TcpStream::connect_timeout(&address, PATIENCE));
+    thread::sleep(Duration::from_millis(100));
+    connections.unlisten(id);
+
+    let mut accepted = 0;
+    while connections.is_listening() {
+        connections.turn(Some(PATIENCE)).expect("the ring goes on");
+        while let Some(completion) = connections.next_completion() {
+            if let Completion::Accepted { listener, .. } = completion {
+                assert_eq!(listener, id);
+                accepted += 1;
+            }
+        }
+    }
+    assert_eq!(accepted, early.len());
+    let late = late.join().expect("no panic");
+    assert!(late.is_err(), "it finds nobody when it tries again");
+}

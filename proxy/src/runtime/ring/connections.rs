@@ -194,10 +194,12 @@ impl Connections {
         self.starved_try_again();
         self.settle_dirty();
         self.settle_acceptors();
-        let timeout = if self.immediate.is_empty() {
-            timeout
-        } else {
+        let has_closed = self.close_acceptors();
+        let has_news = has_closed || !self.immediate.is_empty();
+        let timeout = if has_news {
             Some(Duration::ZERO)
+        } else {
+            timeout
         };
         self.ring.enter(timeout)?;
         self.scratch.clear();
@@ -228,15 +230,21 @@ impl Connections {
         for (id, acceptor) in &mut self.acceptors {
             acceptor.settle(*id, share, &mut self.ring);
         }
+    }
+
+    /// Takes what is queued for listeners nothing is in flight on any more, and closes them. Says whether there was one.
+    fn close_acceptors(&mut self) -> bool {
+        let (before, room) = (self.acceptors.len(), self.room);
         let immediate = &mut self.immediate;
         self.acceptors.retain(|id, acceptor| {
             let is_closed = acceptor.is_closed();
             if is_closed {
-                let queued = acceptor.listener.accept_queued().take(share);
+                let queued = acceptor.listener.accept_queued().take(room);
                 immediate.extend(queued.map(|socket| accepted(*id, socket)));
             }
             !is_closed
         });
+        self.acceptors.len() < before
     }
 
     fn starved_try_again(&mut self) {
