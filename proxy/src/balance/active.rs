@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use rand::Rng;
+use weir_rendezvous::{AffinityKey, Candidates};
 
 use super::alias::AliasTable;
 use super::backend::{Backend, BackendId};
 use super::endpoint::{Endpoint, Weight};
 use super::lease::Method;
 use super::p2c::below;
-use super::rendezvous::{AffinityKey, Rendezvous};
 use super::shared::SharedTables;
 use super::state::EndpointState;
 use crate::moment::Moment;
@@ -19,12 +19,26 @@ use crate::moment::Moment;
 #[derive(Debug, Default)]
 pub struct ActiveSet {
     found: Option<Found>,
-    /// Places among the backend's endpoints.
-    candidates: Vec<usize>,
+    candidates: Vec<Candidate>,
     weights: AliasTable,
     /// The candidates as affinity sees them; made when a key first asks for it.
-    rendezvous: Rendezvous,
+    rendezvous: Candidates,
     is_rendezvous_made: bool,
+}
+
+/// An endpoint that may be picked: small, so that those of a large backend stay in the processor's caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    place: u32,
+    /// Its index in the shared tables.
+    pub row: u32,
+}
+
+impl Candidate {
+    /// Among the backend's endpoints.
+    pub fn place(self) -> usize {
+        self.place as usize
+    }
 }
 
 /// What the candidates hold for.
@@ -59,20 +73,21 @@ impl ActiveSet {
         (!self.candidates.is_empty()).then_some(found.method)
     }
 
-    /// Places of all candidates.
-    pub fn candidates(&self) -> impl Iterator<Item = usize> {
-        self.candidates.iter().copied()
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
     }
 
-    /// The place of one candidate. Only while [`method`](Self::method) says there is one.
-    pub fn draw(&self, random: &mut impl Rng) -> usize {
+    /// Two candidates, drawn one without regard to the other. Only while [`method`](Self::method) says there is one.
+    #[inline]
+    pub fn draw_two(&self, random: &mut impl Rng) -> [Candidate; 2] {
         let weighted = self.found.is_some_and(|found| found.weighted);
-        let candidate = if weighted {
-            self.weights.draw(random)
+        let draws = if weighted {
+            [self.weights.draw(random), self.weights.draw(random)]
         } else {
-            below(self.candidates.len(), random)
+            let count = self.candidates.len();
+            [below(count, random), below(count, random)]
         };
-        self.candidates[candidate]
+        draws.map(|draw| self.candidates[draw])
     }
 
     /// The place of the candidate with the highest value for this key, among those wanted.
@@ -85,7 +100,7 @@ impl ActiveSet {
         if !self.is_rendezvous_made {
             let candidates = self.candidates.iter();
             self.rendezvous
-                .rebuild(candidates.map(|place| backend.candidate(*place)));
+                .rebuild(candidates.map(|one| backend.candidate(one.place())));
             self.is_rendezvous_made = true;
         }
         self.rendezvous.best(key, is_wanted)
@@ -174,7 +189,10 @@ impl ActiveSet {
             .iter()
             .enumerate()
             .filter(|(_, endpoint)| !endpoint.weight.is_drained() && wanted(endpoint))
-            .map(|(place, _)| first + place);
+            .map(|(place, endpoint)| Candidate {
+                place: (first + place) as u32,
+                row: endpoint.row.index,
+            });
         self.candidates.clear();
         self.candidates.extend(viable);
         !self.candidates.is_empty()
@@ -182,16 +200,12 @@ impl ActiveSet {
 
     /// Prepares draws by weight. False if all weights are 1.
     fn weigh(&mut self, backend: &Backend) -> bool {
-        let weight = |place: &usize| backend.endpoints()[*place].weight;
-        if self
-            .candidates
-            .iter()
-            .all(|place| weight(place) == Weight::ONE)
-        {
+        let weight = |one: &Candidate| backend.endpoints()[one.place()].weight;
+        if self.candidates.iter().all(|one| weight(one) == Weight::ONE) {
             return false;
         }
         self.weights
-            .rebuild(self.candidates.iter().map(|place| weight(place).share()));
+            .rebuild(self.candidates.iter().map(|one| weight(one).share()));
         true
     }
 }

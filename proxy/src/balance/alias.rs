@@ -3,45 +3,52 @@
 
 use rand::Rng;
 
-use super::p2c::below;
+use super::p2c::split;
 
 /// A column for every candidate: a draw picks a column, then either its own candidate or the alias that fills it up.
 #[derive(Debug, Default)]
 pub struct AliasTable {
-    /// Out of `total`: below it a draw goes to the column's own candidate.
-    cuts: Vec<u64>,
-    aliases: Vec<usize>,
+    columns: Vec<Column>,
     total: u64,
     /// Worklists of the build, kept so that rebuilding need not allocate.
     short: Vec<usize>,
     long: Vec<usize>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    /// Out of `total`: below it a draw goes to the column's own candidate.
+    cut: u64,
+    alias: usize,
+}
+
 impl AliasTable {
     /// Builds the table for these weights, of which at least one is above 0.
     pub fn rebuild(&mut self, weights: impl Iterator<Item = u16>) {
-        self.cuts.clear();
-        self.cuts.extend(weights.map(u64::from));
-        self.total = self.cuts.iter().sum();
-        let columns = self.cuts.len();
-        self.aliases.clear();
-        self.aliases.extend(0..columns);
+        self.columns.clear();
+        let weights = weights.enumerate();
+        self.columns.extend(weights.map(|(place, weight)| Column {
+            cut: weight.into(),
+            alias: place,
+        }));
+        self.total = self.columns.iter().map(|column| column.cut).sum();
 
         // Scaled by the number of columns, the weights fill every column to `total` on average.
+        let count = self.columns.len() as u64;
         self.short.clear();
         self.long.clear();
-        for (column, cut) in self.cuts.iter_mut().enumerate() {
-            *cut *= columns as u64;
-            if *cut < self.total {
-                self.short.push(column);
+        for (place, column) in self.columns.iter_mut().enumerate() {
+            column.cut *= count;
+            if column.cut < self.total {
+                self.short.push(place);
             } else {
-                self.long.push(column);
+                self.long.push(place);
             }
         }
         while let (Some(short), Some(long)) = (self.short.pop(), self.long.last().copied()) {
-            self.aliases[short] = long;
-            self.cuts[long] -= self.total - self.cuts[short];
-            if self.cuts[long] < self.total {
+            self.columns[short].alias = long;
+            self.columns[long].cut -= self.total - self.columns[short].cut;
+            if self.columns[long].cut < self.total {
                 self.long.pop();
                 self.short.push(long);
             }
@@ -49,13 +56,13 @@ impl AliasTable {
     }
 
     /// The place of a candidate, drawn by its weight.
+    #[inline]
     pub fn draw(&self, random: &mut impl Rng) -> usize {
-        let column = below(self.cuts.len(), random);
-        if (below(self.total as usize, random) as u64) < self.cuts[column] {
-            column
-        } else {
-            self.aliases[column]
-        }
+        // One number for both draws: what is left of it after the first has more than enough bits for the second.
+        let (place, rest) = split(random.next_u64(), self.columns.len());
+        let Column { cut, alias } = self.columns[place];
+        let (level, _) = split(rest, self.total as usize);
+        if (level as u64) < cut { place } else { alias }
     }
 }
 
@@ -66,11 +73,11 @@ mod tests {
 
     /// How much of all columns goes to each candidate: the exact distribution of draws.
     fn areas(table: &AliasTable) -> Vec<u64> {
-        let mut areas = vec![0; table.cuts.len()];
-        for (column, cut) in table.cuts.iter().enumerate() {
-            let own = (*cut).min(table.total);
-            areas[column] += own;
-            areas[table.aliases[column]] += table.total - own;
+        let mut areas = vec![0; table.columns.len()];
+        for (place, column) in table.columns.iter().enumerate() {
+            let own = column.cut.min(table.total);
+            areas[place] += own;
+            areas[column.alias] += table.total - own;
         }
         areas
     }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use weir_rendezvous::{Candidate, EndpointHash};
 
 use super::endpoint::Endpoint;
 use super::policy::Policy;
-use super::rendezvous::{Candidate, EndpointHash};
 
 /// Which backend of which snapshot: workers remember per backend what is active in it, and forget when this changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +90,7 @@ impl Backend {
     pub(super) fn candidate(&self, place: usize) -> Candidate {
         Candidate {
             place,
-            weight: self.endpoints[place].weight,
+            weight: self.endpoints[place].weight.share(),
             hash: self.hashes[place],
         }
     }

@@ -2,6 +2,7 @@
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use weir_rendezvous::AffinityKey;
 
 use super::active::ActiveSet;
 use super::backend::Backend;
@@ -11,10 +12,9 @@ use super::load;
 use super::outcome::Outcome;
 use super::outlier::Ejection;
 use super::p2c::{below, better_of_two};
-use super::rendezvous::AffinityKey;
 use super::score::Score;
 use super::shared::SharedTables;
-use super::state::EndpointState;
+use super::state::{EndpointState, reading};
 use super::untried::Untried;
 use crate::moment::Moment;
 
@@ -51,12 +51,11 @@ impl Balancer {
         let active = refreshed(&mut self.active, backend, &self.tables, now);
         let method = active.method().ok_or(NoEndpoint)?;
 
-        let endpoints = backend.endpoints();
-        let best = better_of_two(
-            || active.draw(&mut self.random),
-            |place| Score::of(EndpointState::of(&self.tables, endpoints[place].row).reading()),
-        );
-        Ok(self.lease(backend, best, method))
+        let draws = active.draw_two(&mut self.random);
+        let best = better_of_two(draws, |candidate| {
+            Score::of(reading(&self.tables, candidate.row))
+        });
+        Ok(self.lease(backend, best.place(), method))
     }
 
     /// Leases the better of two endpoints for another attempt at the same request. Rows in `tried` are passed over as
@@ -76,10 +75,8 @@ impl Balancer {
             return self.pick(backend, now);
         };
         let endpoints = backend.endpoints();
-        let best = better_of_two(
-            || self.untried.draw(&mut self.random),
-            |place| Score::of(state(&endpoints[place]).reading()),
-        );
+        let draws = [(); 2].map(|()| self.untried.draw(&mut self.random));
+        let best = better_of_two(draws, |place| Score::of(state(&endpoints[place]).reading()));
         Ok(self.lease(backend, best, method))
     }
 
@@ -102,7 +99,8 @@ impl Balancer {
             factor.limit(
                 active
                     .candidates()
-                    .map(|place| load::pending(tables, row(place))),
+                    .iter()
+                    .map(|candidate| load::pending(tables, candidate.row)),
             )
         });
         let is_untried = |place: usize| !tried.contains(&row(place));
@@ -171,9 +169,14 @@ fn refreshed<'a>(
 ) -> &'a mut ActiveSet {
     let place = backend.id.place;
     if place >= all.len() {
-        all.resize_with(place + 1, ActiveSet::default);
+        make_room(all, place);
     }
     let active = &mut all[place];
     active.refresh_if_stale(backend, tables, now);
     active
+}
+
+#[cold]
+fn make_room(all: &mut Vec<ActiveSet>, place: usize) {
+    all.resize_with(place + 1, ActiveSet::default);
 }

@@ -5,10 +5,12 @@ use rand::Rng;
 
 use super::score::Score;
 
-/// Draws twice and returns the better draw; of two equal ones the second.
-pub fn better_of_two(mut draw: impl FnMut() -> usize, score: impl Fn(usize) -> Score) -> usize {
-    let first = draw();
-    let second = draw();
+/// The better draw; of two equal ones the second.
+#[inline]
+pub fn better_of_two<T: Copy + PartialEq>(
+    [first, second]: [T; 2],
+    score: impl Fn(T) -> Score,
+) -> T {
     if first != second && score(first) > score(second) {
         first
     } else {
@@ -17,9 +19,17 @@ pub fn better_of_two(mut draw: impl FnMut() -> usize, score: impl Fn(usize) -> S
 }
 
 /// A number below `limit`, each as likely as the next up to one part in 2⁶⁴ / `limit` (Lemire 2019, without rejection).
+#[inline]
 pub fn below(limit: usize, random: &mut impl Rng) -> usize {
-    let wide = u128::from(random.next_u64()) * limit as u128;
-    (wide >> 64) as usize
+    split(random.next_u64(), limit).0
+}
+
+/// Makes a number below `limit` of evenly distributed bits; what is left is evenly distributed again, in steps of
+/// `limit`.
+#[inline]
+pub fn split(bits: u64, limit: usize) -> (usize, u64) {
+    let wide = u128::from(bits) * limit as u128;
+    ((wide >> 64) as usize, wide as u64)
 }
 
 #[cfg(test)]
@@ -28,17 +38,13 @@ mod tests {
     use crate::balance::score::Reading;
 
     fn winner(draws: [usize; 2], healths: [f64; 3]) -> usize {
-        let mut draws = draws.into_iter();
-        better_of_two(
-            || draws.next().expect("two draws"),
-            |place| {
-                Score::of(Reading {
-                    health: healths[place],
-                    latency_seconds: None,
-                    pending: 0,
-                })
-            },
-        )
+        better_of_two(draws, |place| {
+            Score::of(Reading {
+                health: healths[place],
+                latency_seconds: None,
+                pending: 0,
+            })
+        })
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How the endpoints of a backend are chosen and judged: what an operator may set, with the defaults.
 
+use super::bounded_load::BoundedLoad;
 use super::outlier::HealthPolicy;
-use super::rendezvous::BoundedLoad;
 
 /// One backend's. The default asks for nothing: two draws, and the default ejection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

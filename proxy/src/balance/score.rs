@@ -25,7 +25,9 @@ impl Score {
     /// tried soon.
     pub fn of(reading: Reading) -> Self {
         let latency = reading.latency_seconds.unwrap_or(0.0);
-        let crowd = 1.0 + Self::PENDING_PENALTY * reading.pending as f64;
+        // By way of a signed number the processor converts in one step.
+        let pending = reading.pending as i64 as f64;
+        let crowd = 1.0 + Self::PENDING_PENALTY * pending;
         Self(reading.health / (1.0 + latency * crowd))
     }
 

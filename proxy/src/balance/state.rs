@@ -86,13 +86,7 @@ impl<'a> EndpointState<'a> {
     }
 
     pub fn reading(&self) -> Reading {
-        let latency = f64::from_bits(self.cells.latency.load(Relaxed));
-        Reading {
-            health: f64::from_bits(self.cells.health.load(Relaxed)),
-            // The row starts as 0.0, and the average leaves it with the first sample.
-            latency_seconds: (latency != 0.0).then_some(latency),
-            pending: load::pending(self.tables, self.row.index),
-        }
+        reading(self.tables, self.row.index)
     }
 
     /// Whose clock took the latest latency sample.
@@ -231,6 +225,19 @@ impl<'a> EndpointState<'a> {
     /// Makes every worker look again at who is ejected.
     fn announce_change(&self) {
         self.tables.meta[0].ejection_epoch.fetch_add(1, Release);
+    }
+}
+
+/// What the score of whoever has the row is made of.
+#[inline]
+pub fn reading(tables: &SharedTables, index: u32) -> Reading {
+    let cells = &tables.state[index as usize];
+    let latency = f64::from_bits(cells.latency.load(Relaxed));
+    Reading {
+        health: f64::from_bits(cells.health.load(Relaxed)),
+        // The row starts as 0.0, and the average leaves it with the first sample.
+        latency_seconds: (latency != 0.0).then_some(latency),
+        pending: load::pending(tables, index),
     }
 }
 

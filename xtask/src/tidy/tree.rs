@@ -2,7 +2,7 @@
 
 use super::Problem;
 
-const TOP: [&str; 10] = [
+const TOP: [&str; 11] = [
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE",
@@ -11,6 +11,7 @@ const TOP: [&str; 10] = [
     "docs",
     "ebpf",
     "proxy",
+    "rendezvous",
     "tests",
     "xtask",
 ];

@@ -6,6 +6,7 @@ mod checks;
 mod ejection;
 mod learning;
 mod leases;
+mod rendezvous;
 mod retries;
 mod shares;
 

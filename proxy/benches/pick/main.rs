@@ -1,0 +1,24 @@
+//! What choosing an endpoint costs: `cargo xtask bench pick` prints nanoseconds, the best and the middle of many rounds.
+//! Best is what the code takes, middle what it took on this machine at this time.
+
+mod pools;
+
+use std::time::Instant;
+
+fn main() {
+    pools::report();
+}
+
+/// Prints the figures of one row: nanoseconds of one of the steps a round is made of.
+fn print(name: &str, size: usize, mut rounds: Vec<f64>) {
+    rounds.sort_by(f64::total_cmp);
+    let (best, middle) = (rounds[0], rounds[rounds.len() / 2]);
+    println!("{name:<36} {size:>9} {best:>9.1} {middle:>9.1}");
+}
+
+/// Nanoseconds of one step, where `work` does so many.
+fn time(steps: usize, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64 / steps as f64
+}
