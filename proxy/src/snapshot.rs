@@ -16,7 +16,7 @@ use crate::balance::{
     TablesFull, Weight,
 };
 use crate::check::ActiveCheck;
-use crate::route::{Rules, Split};
+use crate::route::{RetryBudget, Rules, Split};
 
 /// Listeners and backends at one time.
 #[derive(Clone, Debug)]
@@ -69,6 +69,7 @@ pub struct BackendPolicy {
     pub affinity: Option<Affinity>,
     /// How its endpoints are checked, beside what their traffic says.
     pub check: Option<ActiveCheck>,
+    pub retry_budget: RetryBudget,
     /// What was said of it, and by whom; the rest is as it is by default.
     pub origins: Vec<PartOrigin>,
 }

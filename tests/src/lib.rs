@@ -5,6 +5,7 @@
 //! killed run left behind is removed at the start of the next one.
 
 pub mod client;
+pub mod documents;
 pub mod endpoint;
 pub mod leftovers;
 pub mod load;

@@ -10,7 +10,7 @@ use super::endpoint::Endpoint;
 use super::lease::{Lease, Method};
 use super::load;
 use super::outcome::Outcome;
-use super::outlier::Ejection;
+use super::outlier::{Ejection, Suggested};
 use super::p2c::{below, better_of_two};
 use super::score::Score;
 use super::shared::SharedTables;
@@ -131,6 +131,17 @@ impl Balancer {
 
     /// Gives a lease back with what the attempt said of its endpoint. Returns the ejection it caused, if it did.
     pub fn finish(&mut self, lease: Lease, outcome: Outcome, now: Moment) -> Option<Ejection> {
+        self.finish_suggesting(lease, outcome, Suggested::default(), now)
+    }
+
+    /// The same, with how long an ejection should last where the backend's policy leaves that open.
+    pub fn finish_suggesting(
+        &mut self,
+        lease: Lease,
+        outcome: Outcome,
+        suggested: Suggested,
+        now: Moment,
+    ) -> Option<Ejection> {
         load::on_finish(&self.tables, self.worker, lease.row.index, outcome);
 
         let state = EndpointState::of(&self.tables, lease.row);
@@ -147,7 +158,7 @@ impl Balancer {
             }
             Outcome::Failure => {
                 let before = state.record_failure();
-                let length = lease.policy.ejects_for(before, None)?;
+                let length = lease.policy.ejects_for(before, suggested)?;
                 let until = state.eject(length, now)?;
                 Some(Ejection {
                     address: lease.address,

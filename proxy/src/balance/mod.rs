@@ -41,7 +41,7 @@ pub use lease::{Lease, Method};
 pub use load::LeaseCounts;
 pub use locality::{Locality, LocalityMode, LocalityPolicy, Scope};
 pub use outcome::{LatencySample, LatencySource, Outcome};
-pub use outlier::{Before, Ejection, Eviction, HealthPolicy, Percent};
+pub use outlier::{Before, Ejection, Eviction, HealthPolicy, Percent, Suggested};
 pub use policy::Policy;
 pub use rows::{Departed, EndpointRow, EndpointRows, TablesFull};
 pub use score::{Reading, Score};

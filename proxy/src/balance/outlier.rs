@@ -37,6 +37,17 @@ pub struct Eviction {
     pub consecutive_failures: Option<u32>,
     /// Trigger: health below this.
     pub health_threshold: Option<Percent>,
+    /// What a rate limit asks for counts more than `duration`.
+    pub prefers_rate_limit: bool,
+}
+
+/// How long an endpoint asked to be left alone, or those who use it would leave it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Suggested {
+    /// By the endpoint, with a response of status 429.
+    pub rate_limit: Option<Duration>,
+    /// By the route, between two attempts.
+    pub backoff: Option<Duration>,
 }
 
 /// 0 to 100.
@@ -81,17 +92,13 @@ impl fmt::Display for Ejection {
 }
 
 impl HealthPolicy {
-    /// For how long the failure ejects, if it does. `suggested` is how long the endpoint (rate limit) or the route
-    /// (retry backoff) asked to be left alone.
-    pub fn ejects_for(&self, before: Before, suggested: Option<Duration>) -> Option<Duration> {
+    /// For how long the failure ejects, if it does.
+    pub fn ejects_for(&self, before: Before, suggested: Suggested) -> Option<Duration> {
         let eviction = self.eviction?;
         if !eviction.is_triggered(before) {
             return None;
         }
-        let base = eviction
-            .duration
-            .or(suggested)
-            .unwrap_or(Eviction::DEFAULT_DURATION);
+        let base = eviction.base(suggested);
         let times = u32::try_from(before.times_ejected).unwrap_or(u32::MAX);
         Some(base.saturating_mul(times.saturating_add(1)))
     }
@@ -104,6 +111,19 @@ impl HealthPolicy {
 
 impl Eviction {
     const DEFAULT_DURATION: Duration = Duration::from_secs(3);
+
+    /// Length of a first ejection.
+    fn base(&self, suggested: Suggested) -> Duration {
+        let [first, second] = if self.prefers_rate_limit {
+            [suggested.rate_limit, self.duration]
+        } else {
+            [self.duration, suggested.rate_limit]
+        };
+        first
+            .or(second)
+            .or(suggested.backoff)
+            .unwrap_or(Self::DEFAULT_DURATION)
+    }
 
     fn is_triggered(&self, before: Before) -> bool {
         if self.health_threshold.is_none() && self.consecutive_failures.is_none() {
@@ -129,6 +149,18 @@ mod tests {
         consecutive_failures: 0,
         times_ejected: 0,
     };
+
+    const NOTHING: Suggested = Suggested {
+        rate_limit: None,
+        backoff: None,
+    };
+
+    fn rate_limit(length: u64) -> Suggested {
+        Suggested {
+            rate_limit: seconds(length),
+            ..NOTHING
+        }
+    }
 
     fn policy(eviction: Eviction) -> HealthPolicy {
         HealthPolicy {
@@ -163,14 +195,14 @@ mod tests {
 
     #[test]
     fn an_eviction_block_alone_ejects_on_any_failure_for_three_seconds() {
-        let length = policy(Eviction::default()).ejects_for(NEVER_FAILED, None);
+        let length = policy(Eviction::default()).ejects_for(NEVER_FAILED, NOTHING);
         assert_eq!(length, seconds(3));
     }
 
     #[test]
     fn a_policy_without_an_eviction_block_never_ejects() {
         let policy = HealthPolicy { eviction: None };
-        assert_eq!(policy.ejects_for(NEVER_FAILED, seconds(45)), None);
+        assert_eq!(policy.ejects_for(NEVER_FAILED, rate_limit(45)), None);
     }
 
     #[test]
@@ -182,7 +214,7 @@ mod tests {
                     consecutive_failures,
                     times_ejected: 0,
                 },
-                None,
+                NOTHING,
             )
         };
         assert_eq!(after(3), None);
@@ -197,7 +229,7 @@ mod tests {
                     health,
                     ..NEVER_FAILED
                 },
-                None,
+                NOTHING,
             )
         };
         assert_eq!(at(0.5), None);
@@ -212,7 +244,7 @@ mod tests {
                     consecutive_failures,
                     ..NEVER_FAILED
                 },
-                None,
+                NOTHING,
             )
         };
         assert_eq!(after(1), None);
@@ -229,7 +261,7 @@ mod tests {
             health: 0.3,
             ..NEVER_FAILED
         };
-        assert_eq!(both.ejects_for(before, None), seconds(3));
+        assert_eq!(both.ejects_for(before, NOTHING), seconds(3));
     }
 
     #[test]
@@ -239,12 +271,12 @@ mod tests {
             consecutive_failures: 1000,
             times_ejected: 0,
         };
-        assert_eq!(policy(consecutive(0)).ejects_for(before, None), None);
+        assert_eq!(policy(consecutive(0)).ejects_for(before, NOTHING), None);
         let with_threshold = policy(Eviction {
             consecutive_failures: Some(0),
             ..threshold(50)
         });
-        assert_eq!(with_threshold.ejects_for(before, None), seconds(3));
+        assert_eq!(with_threshold.ejects_for(before, NOTHING), seconds(3));
     }
 
     #[test]
@@ -254,29 +286,45 @@ mod tests {
             ..NEVER_FAILED
         };
         assert_eq!(
-            policy(lasting(10)).ejects_for(ejected(2), None),
+            policy(lasting(10)).ejects_for(ejected(2), NOTHING),
             seconds(30)
         );
         assert_eq!(
-            policy(lasting(60)).ejects_for(ejected(4), None),
+            policy(lasting(60)).ejects_for(ejected(4), NOTHING),
             seconds(300)
         );
         assert_eq!(
-            policy(lasting(u64::MAX)).ejects_for(ejected(u64::MAX), None),
+            policy(lasting(u64::MAX)).ejects_for(ejected(u64::MAX), NOTHING),
             Some(Duration::MAX)
         );
     }
 
     #[test]
     fn a_suggested_length_counts_only_where_none_is_configured() {
-        let suggested = seconds(45);
-        assert_eq!(
-            policy(Eviction::default()).ejects_for(NEVER_FAILED, suggested),
-            suggested
-        );
-        assert_eq!(
-            policy(lasting(10)).ejects_for(NEVER_FAILED, suggested),
-            seconds(10)
-        );
+        let open = policy(Eviction::default());
+        assert_eq!(open.ejects_for(NEVER_FAILED, rate_limit(45)), seconds(45));
+        let fixed = policy(lasting(10));
+        assert_eq!(fixed.ejects_for(NEVER_FAILED, rate_limit(45)), seconds(10));
+    }
+
+    #[test]
+    fn a_rate_limit_counts_more_than_a_backoff_and_if_preferred_than_a_configured_length() {
+        let backoff = Suggested {
+            backoff: seconds(2),
+            ..NOTHING
+        };
+        let both = Suggested {
+            backoff: seconds(2),
+            ..rate_limit(45)
+        };
+        let open = policy(Eviction::default());
+        assert_eq!(open.ejects_for(NEVER_FAILED, backoff), seconds(2));
+        assert_eq!(open.ejects_for(NEVER_FAILED, both), seconds(45));
+        let preferring = policy(Eviction {
+            prefers_rate_limit: true,
+            ..lasting(10)
+        });
+        assert_eq!(preferring.ejects_for(NEVER_FAILED, both), seconds(45));
+        assert_eq!(preferring.ejects_for(NEVER_FAILED, backoff), seconds(10));
     }
 }

@@ -24,15 +24,17 @@ fn read_eviction(at: &Cursor<'_>) -> Option<Eviction> {
     let failures = object.optional("consecutiveFailures");
     let restore = percent(&mut object, "restoreHealth");
     let threshold = percent(&mut object, "healthThreshold");
-    object.unsupported(&["preferRetryAfter"]);
+    let prefers_rate_limit = object.optional("preferRetryAfter");
     object.finish();
     let duration = duration.map(|duration| read_duration(&duration));
+    let prefers_rate_limit = prefers_rate_limit.map(|prefers| prefers.boolean());
     let failures = failures.map(|failures| failures.whole(0..=i128::from(i32::MAX)));
     Some(Eviction {
         duration: all_or_nothing(duration)?,
         restore_health: all_or_nothing(restore)?,
         consecutive_failures: all_or_nothing(failures)?,
         health_threshold: all_or_nothing(threshold)?,
+        prefers_rate_limit: all_or_nothing(prefers_rate_limit)?.unwrap_or(false),
     })
 }
 

@@ -6,6 +6,7 @@ use super::document::{Metadata, checked_name};
 use super::gateway::read_host;
 use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
+use super::traffic::read_retry;
 use crate::route::{FieldMatch, Match, PathMatch, Pattern};
 
 /// As the Gateway API limits them.
@@ -110,9 +111,10 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
         Some(name) => Some(checked_name(&name)?),
         None => None,
     };
-    rule.unsupported(&["filters", "timeouts", "retry", "sessionPersistence"]);
+    rule.unsupported(&["filters", "timeouts", "sessionPersistence"]);
     let matches = rule.items("matches");
     let backends = rule.items("backendRefs");
+    let retry = rule.optional("retry");
     rule.finish();
     let matches = if matches.is_empty() {
         vec![Match::default()]
@@ -129,10 +131,15 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
     }
+    let retry = match retry {
+        Some(retry) => Some(read_retry(&retry)?),
+        None => None,
+    };
     Some(RouteRule {
         name,
         matches,
         backends,
+        retry,
     })
 }
 

@@ -26,6 +26,7 @@ mod service;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod treatment;
 mod tree;
 mod weir_policy;

@@ -9,7 +9,7 @@ use super::resolve_listeners::Listeners;
 use super::resolve_policies::{self, Way};
 use super::resources::{Gateway, GatewayListener, HttpRoute, Id, ParentRef, Resources};
 use crate::balance::Locality;
-use crate::route::{Host, Origin, Rule, Split};
+use crate::route::{Handling, Host, Origin, Rule, Split};
 use crate::snapshot::Plan;
 
 /// What the resources ask for. Where any has a problem, it is not what they ask for.
@@ -88,7 +88,10 @@ impl<'r> Attachment<'r> {
             let shares = rule.backends.iter().filter_map(|backend| {
                 Some((self.backends.place(&backend.target, &way)?, backend.weight))
             });
-            let handling = Arc::new(Split::new(shares).into());
+            let handling = Arc::new(Handling {
+                retry: rule.retry.unwrap_or_default(),
+                ..Split::new(shares).into()
+            });
             rules.extend(rule.matches.iter().map(|matches| Rule {
                 host: Host::Any,
                 matches: matches.clone(),

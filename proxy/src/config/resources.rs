@@ -7,7 +7,7 @@ use super::locality::Preference;
 use super::reader::Cursor;
 use super::treatment::Treatment;
 use crate::balance::{Locality, Weight};
-use crate::route::{Created, Host, Match};
+use crate::route::{Created, Host, Match, Retry};
 
 /// Name within a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +86,8 @@ pub struct RouteRule<'a> {
     /// A request needs to meet one of these.
     pub matches: Vec<Match>,
     pub backends: Vec<BackendRef<'a>>,
+    /// `None`: nothing is said.
+    pub retry: Option<Retry>,
 }
 
 pub struct BackendRef<'a> {

@@ -7,6 +7,7 @@ use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
 use crate::balance::{BoundedLoad, HealthPolicy, Policy};
 use crate::check::ActiveCheck;
+use crate::route::RetryBudget;
 use crate::snapshot::{BackendPolicy, PartOrigin};
 
 /// The parts one document has, or several together.
@@ -59,6 +60,7 @@ impl Treatment {
                 bounded_load: value(&self.bounded_load),
             },
             affinity: value(&self.affinity),
+            retry_budget: RetryBudget::default(),
             origins: self
                 .parts()
                 .map(|(part, by)| PartOrigin {

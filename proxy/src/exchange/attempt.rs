@@ -1,17 +1,14 @@
-//! One try at an endpoint: pick, connect unless a connection is idle, send the request, start the clock. And the next
-//! try, where one came to nothing and the request may go elsewhere.
+//! One try at an endpoint: pick, connect unless a connection is idle, send the request, start the clock.
 
 use std::net::IpAddr;
 
-use super::state::{Attempts, Response};
+use super::state::Attempts;
 use super::{Failure, Proxy};
 use crate::affinity;
 use crate::balance::{AffinityKey, Backend, Lease, NoEndpoint};
 use crate::conn::{Conn, ExchangeId, UpstreamState};
 use crate::http::h1::{Forwarding, Scheme, encode};
-use crate::metrics::RetryReason;
 use crate::moment::Moment;
-use crate::route::RetryOn;
 use crate::seam::{Action, ConnId, Peer};
 
 /// The connection an attempt is made on.
@@ -49,7 +46,7 @@ impl Proxy {
         self.count_pick(picked)
     }
 
-    fn count_pick(&self, picked: Result<Lease, NoEndpoint>) -> Result<Lease, Failure> {
+    pub(super) fn count_pick(&self, picked: Result<Lease, NoEndpoint>) -> Result<Lease, Failure> {
         match &picked {
             Ok(lease) => self.counters.selections.of(lease.method()).increment(),
             Err(NoEndpoint) => self.counters.no_endpoint.increment(),
@@ -176,78 +173,6 @@ impl Proxy {
         self.set_deadline(upstream, now + self.settings.first_byte);
     }
 
-    /// The attempt has come to nothing: the next one, if there may be one. Else the client is told.
-    pub(super) fn fail_attempt(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
-        match failure.retry_reason() {
-            Some(reason) if self.may_try_again(id, reason) => {
-                self.counters.retries.of(reason).increment();
-                self.give_up_attempt(id, failure, now);
-                self.try_again(id, now);
-            }
-            _ => self.fail(id, failure, now),
-        }
-    }
-
-    fn may_try_again(&self, id: ExchangeId, reason: RetryReason) -> bool {
-        let Some(exchange) = self.exchanges.get(id) else {
-            return false;
-        };
-        let (Some(attempts), Some(lease)) = (&exchange.attempts, &exchange.lease) else {
-            return false;
-        };
-        let is_tried = |row| row == lease.index() || attempts.tried.contains(&row);
-        let has_untried = || {
-            let backend = self.snapshots.backend(attempts.backend);
-            backend.is_some_and(|backend| backend.has_untried(is_tried))
-        };
-        let may_reason = match reason {
-            RetryReason::NoConnection => exchange.replay.is_unsent(),
-        };
-        let may_policy = match attempts.retry.on {
-            RetryOn::NoConnection => has_untried(),
-            RetryOn::Failure(_) => true,
-        };
-        let is_unanswered = matches!(exchange.response, Response::Awaited { .. });
-        attempts.has_left() && is_unanswered && may_reason && may_policy
-    }
-
-    /// Records what became of the attempt, before another is made.
-    fn give_up_attempt(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
-        let Some(exchange) = self.exchanges.get_mut(id) else {
-            return;
-        };
-        let (lease, upstream) = (exchange.lease.take(), exchange.upstream.take());
-        if let (Some(attempts), Some(lease)) = (&mut exchange.attempts, &lease) {
-            attempts.tried.push(lease.index());
-        }
-        self.settle(lease, failure.outcome(), now);
-        if let Some(upstream) = upstream {
-            self.abort(upstream, now);
-        }
-    }
-
-    /// To another endpoint, as long as there is one.
-    fn try_again(&mut self, id: ExchangeId, now: Moment) {
-        let attempts = self.exchanges.get(id).and_then(|it| it.attempts.as_ref());
-        let Some(attempts) = attempts else {
-            return;
-        };
-        let picked = match self.snapshots.backend(attempts.backend) {
-            Some(backend) => match attempts.key {
-                Some(key) => self.balancer.pick_bound(backend, key, &attempts.tried, now),
-                None => self.balancer.pick_again(backend, &attempts.tried, now),
-            },
-            None => Err(NoEndpoint),
-        };
-        match self.count_pick(picked) {
-            Ok(lease) => {
-                let road = self.road_to(id, &lease, now);
-                self.send_again(id, lease, road, now);
-            }
-            Err(failure) => self.fail(id, failure, now),
-        }
-    }
-
     /// The idle connection died before it could have read the request: once more, on a fresh one, to the same endpoint.
     pub(super) fn attempt_afresh(&mut self, id: ExchangeId, now: Moment) {
         let lease = self.exchanges.get_mut(id).and_then(|it| it.lease.take());
@@ -256,6 +181,12 @@ impl Proxy {
             let road = Road::New(self.connect(id, &lease, now));
             self.send_again(id, lease, road, now);
         }
+    }
+
+    /// Sends the request to the endpoint picked next.
+    pub(super) fn attempt_next(&mut self, id: ExchangeId, lease: Lease, now: Moment) {
+        let road = self.road_to(id, &lease, now);
+        self.send_again(id, lease, road, now);
     }
 
     /// Sends what was sent before.

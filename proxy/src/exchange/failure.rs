@@ -105,6 +105,8 @@ impl Failure {
     pub fn retry_reason(self) -> Option<RetryReason> {
         match self {
             Self::ConnectFailed | Self::ConnectTimeout => Some(RetryReason::NoConnection),
+            Self::UpstreamClosed => Some(RetryReason::NoResponse),
+            Self::FirstByteTimeout => Some(RetryReason::Timeout),
             _ => None,
         }
     }

@@ -21,6 +21,8 @@ mod failure;
 mod outbox;
 mod relay;
 mod replay;
+mod retry;
+mod retry_budget;
 mod settings;
 mod snapshots;
 mod stall;
@@ -37,7 +39,7 @@ use weir_common::{FlowSampleCells, Table};
 pub use failure::Failure;
 pub use settings::Settings;
 
-use crate::balance::{BackendId, Balancer, Lease, Outcome};
+use crate::balance::{BackendId, Balancer, Lease, Outcome, Suggested};
 use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab};
 use crate::http::h1::{
     BodyDecoder, HeadError, RequestHead, ResponseEncoding, ResponseHead, encode,
@@ -51,8 +53,9 @@ use crate::snapshot::{ListenerId, Snapshot};
 use crate::timer::Deadlines;
 use outbox::Outbox;
 use replay::Replay;
+use retry_budget::RetryBudgets;
 use snapshots::Snapshots;
-use state::{Attempts, Exchange, Response};
+use state::{Attempts, Exchange, Response, outcome_of};
 
 /// Interim responses passed on before the final one; an endpoint that sends more is broken.
 const MAX_INTERIM: u8 = 16;
@@ -80,6 +83,7 @@ pub struct Proxy {
     request_head: RequestHead,
     response_head: ResponseHead,
     spare_replays: Vec<Vec<u8>>,
+    retry_budgets: RetryBudgets,
 }
 
 impl Proxy {
@@ -108,6 +112,7 @@ impl Proxy {
             request_head: RequestHead::default(),
             response_head: ResponseHead::default(),
             spare_replays: Vec::new(),
+            retry_budgets: RetryBudgets::default(),
         }
     }
 
@@ -136,8 +141,13 @@ impl Proxy {
         });
         match picked {
             Ok((attempts, lease)) => {
+                if attempts.retry.is_budgeted() {
+                    let budget = self.retry_budget(attempts.backend);
+                    self.retry_budgets
+                        .on_request(attempts.backend.place, budget);
+                }
                 if let Some(exchange) = self.exchanges.get_mut(id) {
-                    exchange.attempts = Some(attempts);
+                    exchange.begin_attempts(attempts);
                 }
                 self.attempt(id, lease, head, now);
             }
@@ -164,6 +174,7 @@ impl Proxy {
             key: None,
             retry: handling.retry,
             tried: Vec::new(),
+            next_at: None,
         })
     }
 
@@ -185,6 +196,13 @@ impl Proxy {
             return self.on_interim_head(id, head, now);
         }
         let status = self.response_head.status();
+        if self.takes_retry_for_status(id, status, now) {
+            self.fail_attempt_by_status(id, upstream, now);
+            return Ok(());
+        }
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return Ok(());
+        };
         let persistence = if self.is_draining {
             Persistence::Close
         } else {
@@ -246,14 +264,13 @@ impl Proxy {
             return;
         };
         let outcome = match &exchange.response {
-            Response::Relaying { status, .. } if status.code() < 500 => Outcome::Success {
-                latency: exchange.latency,
-            },
-            _ => Outcome::Failure,
+            Response::Relaying { status, .. } => outcome_of(*status, exchange.latency),
+            Response::Awaited { .. } => Outcome::Failure,
         };
+        let suggested = exchange.suggested();
         let keeps_upstream = exchange.keeps_upstream() && !self.is_draining;
         let keeps_downstream = exchange.keeps_downstream();
-        self.settle(exchange.lease, outcome, now);
+        self.settle(exchange.lease, outcome, suggested, now);
         if let Some(upstream) = exchange.upstream {
             self.after_exchange_upstream(upstream, keeps_upstream, now);
         }
@@ -267,7 +284,8 @@ impl Proxy {
             return;
         };
         let keeps = exchange.keeps_downstream() && !failure.ends_connection() && !self.is_draining;
-        self.settle(exchange.lease, failure.outcome(), now);
+        let suggested = exchange.suggested();
+        self.settle(exchange.lease, failure.outcome(), suggested, now);
         if let Some(upstream) = exchange.upstream {
             self.abort(upstream, now);
         }
@@ -303,7 +321,8 @@ impl Proxy {
             Response::Relaying { status, .. } if status.code() >= 500 => Outcome::Failure,
             _ => Outcome::Neutral,
         };
-        self.settle(exchange.lease, outcome, now);
+        let suggested = exchange.suggested();
+        self.settle(exchange.lease, outcome, suggested, now);
         if let Some(upstream) = exchange.upstream {
             self.abort(upstream, now);
         }
@@ -319,9 +338,17 @@ impl Proxy {
         Some(exchange)
     }
 
-    fn settle(&mut self, lease: Option<Lease>, outcome: Outcome, now: Moment) {
+    fn settle(
+        &mut self,
+        lease: Option<Lease>,
+        outcome: Outcome,
+        suggested: Suggested,
+        now: Moment,
+    ) {
         if let Some(lease) = lease
-            && let Some(ejection) = self.balancer.finish(lease, outcome, now)
+            && let Some(ejection) = self
+                .balancer
+                .finish_suggesting(lease, outcome, suggested, now)
         {
             tracing::info!("endpoint {ejection}");
         }

@@ -3,12 +3,16 @@
 //! | the attempt ended | sent again if all of it was kept, and |
 //! |---|---|
 //! | before a connection stood | in any case: nobody has seen it |
+//! | before any response, where the rule asks for retries | it is idempotent (RFC 9110, section 9.2.2) |
+//! | with a status the rule lists | in any case: whoever lists it vouches that such a response means that nothing was done |
 //! | on a connection that had been idle, which its endpoint may have closed in the same moment | it is idempotent, or no byte of its body has left (RFC 9112, section 9.3.1) |
 
 use std::io::Write;
 
 use crate::http::RequestFraming;
 use crate::http::h1::RequestHead;
+use crate::metrics::RetryReason;
+use crate::route::{Retry, RetryOn};
 
 /// Bytes of a head, and bytes of a body, that are kept. A request with more of either is sent once.
 const MAX_HEAD: usize = 64 * 1024;
@@ -25,6 +29,8 @@ pub struct Replay {
     has_body: bool,
     /// The head names the endpoint it was written for, and is no use for another.
     names_endpoint: bool,
+    /// It may be tried again after it has reached an endpoint.
+    outlives_sending: bool,
     place: Place,
 }
 
@@ -52,8 +58,19 @@ impl Replay {
                 RequestFraming::None | RequestFraming::Length(0)
             ),
             names_endpoint,
+            outlives_sending: false,
             place: Place::Here,
         }
+    }
+
+    /// What the rule says has become known.
+    pub fn keep_for(&mut self, retry: &Retry) {
+        self.outlives_sending = match retry.on {
+            RetryOn::NoConnection => false,
+            RetryOn::Failure(codes) => {
+                retry.attempts > 0 && (self.is_idempotent || !codes.is_empty())
+            }
+        };
     }
 
     /// The head was written for the first time.
@@ -72,8 +89,8 @@ impl Replay {
         }
         let is_wanted = match self.place {
             Place::Here => true,
-            Place::Reused => self.is_idempotent,
-            Place::Fresh => false,
+            Place::Reused => self.is_idempotent || self.outlives_sending,
+            Place::Fresh => self.outlives_sending,
         };
         if is_wanted && self.bytes.len() - self.head_length + bytes.len() <= MAX_BODY {
             self.bytes.extend_from_slice(bytes);
@@ -90,7 +107,7 @@ impl Replay {
     /// It goes out on a connection that had been idle.
     pub fn on_reuse(&mut self) {
         self.place = Place::Reused;
-        if !self.outlives_idle_connection() {
+        if !self.outlives_idle_connection() && !self.outlives_sending {
             self.forget();
         }
     }
@@ -98,12 +115,19 @@ impl Replay {
     /// The connection made for it stands.
     pub fn on_connected(&mut self) {
         self.place = Place::Fresh;
-        self.forget();
+        if !self.outlives_sending {
+            self.forget();
+        }
     }
 
-    /// Whether it may go to another endpoint, having reached none.
-    pub fn is_unsent(&self) -> bool {
-        self.is_whole && self.place == Place::Here && !self.names_endpoint
+    /// Whether it may go to another endpoint after this.
+    pub fn outlives(&self, reason: RetryReason) -> bool {
+        let may_be_repeated = match reason {
+            RetryReason::NoConnection => self.place == Place::Here,
+            RetryReason::NoResponse | RetryReason::Timeout => self.is_idempotent,
+            RetryReason::Status => true,
+        };
+        self.is_whole && !self.names_endpoint && may_be_repeated
     }
 
     /// Whether it may go to the same endpoint again, if the connection it was put on had been closed.

@@ -1,6 +1,6 @@
 //! What happens when nothing happens: each connection has one deadline, whose meaning is that of its state.
 
-use super::state::Response;
+use super::state::{Exchange, Response};
 use super::{Failure, Proxy};
 use crate::conn::{DownstreamState, ExchangeId, Side, UpstreamState};
 use crate::moment::Moment;
@@ -31,7 +31,7 @@ impl Proxy {
     pub(super) fn touch(&mut self, conn: ConnId, now: Moment) {
         let length = match self.conns.get(conn).map(|conn| &conn.side) {
             Some(Side::Downstream(client)) => match client.state {
-                DownstreamState::InExchange(_) => self.settings.stall,
+                DownstreamState::InExchange(id) => return self.touch_client(conn, id, now),
                 _ => return,
             },
             Some(Side::Upstream(endpoint)) => match endpoint.state {
@@ -42,6 +42,13 @@ impl Proxy {
             None => return,
         };
         self.set_deadline(conn, now + length);
+    }
+
+    /// A client's connection watches over its exchange, too.
+    fn touch_client(&mut self, conn: ConnId, id: ExchangeId, now: Moment) {
+        let stalled = now + self.settings.stall;
+        let due = self.exchanges.get(id).and_then(Exchange::due);
+        self.set_deadline(conn, due.map_or(stalled, |due| due.min(stalled)));
     }
 
     fn is_awaited(&self, id: ExchangeId) -> bool {
@@ -75,8 +82,19 @@ impl Proxy {
         match state {
             DownstreamState::Idle | DownstreamState::Lingering => self.close(conn, now),
             DownstreamState::ReadingHead => self.reject(conn, Failure::RequestTimeout, now),
-            DownstreamState::InExchange(id) => self.on_client_stalled(conn, id, now),
+            DownstreamState::InExchange(id) => self.on_exchange_due(conn, id, now),
             DownstreamState::Closing => self.abort(conn, now),
+        }
+    }
+
+    fn on_exchange_due(&mut self, conn: ConnId, id: ExchangeId, now: Moment) {
+        let attempts = self.exchanges.get(id).and_then(|it| it.attempts.as_ref());
+        let next_at = attempts.and_then(|attempts| attempts.next_at);
+        if next_at.is_some_and(|next_at| next_at <= now) {
+            self.next_attempt(id, now);
+            self.touch(conn, now);
+        } else {
+            self.on_client_stalled(conn, id, now);
         }
     }
 
@@ -121,7 +139,7 @@ impl Proxy {
         let waits_for_body = !exchange.request_body.is_complete() && entry.queued == 0;
         match exchange.response {
             _ if waits_for_body => self.touch(conn, now),
-            Response::Awaited { .. } => self.fail(id, Failure::FirstByteTimeout, now),
+            Response::Awaited { .. } => self.fail_attempt(id, Failure::FirstByteTimeout, now),
             Response::Relaying { .. } if entry.is_paused => self.touch(conn, now),
             Response::Relaying { .. } => self.fail(id, Failure::UpstreamStalled, now),
         }

@@ -2,7 +2,7 @@
 
 use super::replay::Replay;
 use super::snapshots::Hold;
-use crate::balance::{AffinityKey, BackendId, LatencySample, Lease};
+use crate::balance::{AffinityKey, BackendId, LatencySample, Lease, Outcome, Suggested};
 use crate::http::h1::{BodyDecoder, BodyForm, RequestHead};
 use crate::http::{Method, Persistence, Status, Version};
 use crate::moment::Moment;
@@ -41,11 +41,22 @@ pub struct Attempts {
     pub retry: Retry,
     /// Rows of the endpoints at which an attempt has failed.
     pub tried: Vec<u32>,
+    /// When the next attempt is made, if it has to wait.
+    pub next_at: Option<Moment>,
 }
 
 impl Attempts {
     pub fn has_left(&self) -> bool {
         self.tried.len() < usize::from(self.retry.attempts)
+    }
+}
+
+/// What a final status says of the endpoint it came from.
+pub fn outcome_of(status: Status, latency: Option<LatencySample>) -> Outcome {
+    if status.code() < 500 {
+        Outcome::Success { latency }
+    } else {
+        Outcome::Failure
     }
 }
 
@@ -84,6 +95,25 @@ impl Exchange {
             sample_before: 0,
             latency: None,
         }
+    }
+
+    /// It is known where the request goes.
+    pub fn begin_attempts(&mut self, attempts: Attempts) {
+        self.replay.keep_for(&attempts.retry);
+        self.attempts = Some(attempts);
+    }
+
+    /// How long the endpoint is to be left alone if it is ejected now.
+    pub fn suggested(&self) -> Suggested {
+        Suggested {
+            rate_limit: None,
+            backoff: self.attempts.as_ref().and_then(|it| it.retry.backoff),
+        }
+    }
+
+    /// When something is to happen whatever the connections do.
+    pub fn due(&self) -> Option<Moment> {
+        self.attempts.as_ref()?.next_at
     }
 
     /// Attempts at other endpoints before this one.

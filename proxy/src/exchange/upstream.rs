@@ -184,7 +184,7 @@ impl Proxy {
                 self.close(conn, now);
                 self.attempt_afresh(id, now);
             }
-            Response::Awaited { .. } => self.fail(id, Failure::UpstreamClosed, now),
+            Response::Awaited { .. } => self.fail_attempt(id, Failure::UpstreamClosed, now),
             Response::Relaying { body, .. } => {
                 // After a reset nobody knows whether all of it came, even if only the close could tell the end.
                 let ended = match end {

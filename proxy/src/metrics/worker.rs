@@ -39,6 +39,8 @@ pub struct WorkerCounters {
     pub stale_retries: Counter,
     /// Further attempts at requests, by what became of the one before.
     pub retries: CounterOf<RetryReason>,
+    /// Requests that were not tried again because of the retry budget.
+    pub retries_over_budget: Counter,
 
     /// Requests whose head was read.
     pub requests: Counter,
@@ -185,10 +187,21 @@ impl Label for LocalCause {
 pub enum RetryReason {
     /// No connection came to stand: nobody has seen the request.
     NoConnection,
+    /// The endpoint closed its connection before any response.
+    NoResponse,
+    /// It did not answer in time.
+    Timeout,
+    /// Its response had a status the rule lists.
+    Status,
 }
 
 impl Label for RetryReason {
-    const ALL: &'static [Self] = &[Self::NoConnection];
+    const ALL: &'static [Self] = &[
+        Self::NoConnection,
+        Self::NoResponse,
+        Self::Timeout,
+        Self::Status,
+    ];
 
     fn place(self) -> usize {
         self as usize
@@ -197,6 +210,9 @@ impl Label for RetryReason {
     fn name(self) -> &'static str {
         match self {
             Self::NoConnection => "no-connection",
+            Self::NoResponse => "no-response",
+            Self::Timeout => "timeout",
+            Self::Status => "status",
         }
     }
 }

@@ -98,6 +98,11 @@ impl Sums<'_> {
             "reason",
             |worker| &worker.retries,
         );
+        self.counter(
+            "weir_retry_budget_exhausted_total",
+            "Requests not tried again because the retry budget was spent.",
+            |worker| &worker.retries_over_budget,
+        );
     }
 
     fn exchanges(&mut self) {

@@ -21,7 +21,7 @@ pub use order::{Created, Origin};
 pub use path::PathMatch;
 pub use pattern::{Pattern, PatternError};
 pub use request::Request;
-pub use retry::{Retry, RetryOn, StatusCodes};
+pub use retry::{Retry, RetryBudget, RetryOn, StatusCodes};
 pub use split::Split;
 
 use std::sync::Arc;

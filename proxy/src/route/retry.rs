@@ -9,7 +9,8 @@ pub struct Retry {
     /// Tries after the first one. 0: none.
     pub attempts: u8,
     pub on: RetryOn,
-    /// Shortest wait before the first further try. Unset: none after a failed connection, else a short one.
+    /// Shortest wait before the first further try; it doubles with every other. Unset: none after a failed connection,
+    /// else [`DEFAULT_BACKOFF`](Self::DEFAULT_BACKOFF).
     pub backoff: Option<Duration>,
 }
 
@@ -26,11 +27,18 @@ impl Retry {
     /// Tries after the first one where nothing is said of their number.
     pub const DEFAULT_ATTEMPTS: u8 = 2;
 
+    pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(25);
+
     pub const OFF: Self = Self {
         attempts: 0,
         on: RetryOn::NoConnection,
         backoff: None,
     };
+
+    /// Whether requests may be tried again that have reached an endpoint.
+    pub fn is_budgeted(&self) -> bool {
+        self.attempts > 0 && matches!(self.on, RetryOn::Failure(_))
+    }
 }
 
 impl Default for Retry {
@@ -38,6 +46,25 @@ impl Default for Retry {
         Self {
             attempts: Self::DEFAULT_ATTEMPTS,
             ..Self::OFF
+        }
+    }
+}
+
+/// How many requests of a backend may be tried again after they had reached an endpoint: retries must not multiply the
+/// load of one that fails because it has too much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryBudget {
+    /// Of a hundred requests.
+    pub percent: u8,
+    /// More of them in every second, on each worker.
+    pub floor: u8,
+}
+
+impl Default for RetryBudget {
+    fn default() -> Self {
+        Self {
+            percent: 20,
+            floor: 5,
         }
     }
 }

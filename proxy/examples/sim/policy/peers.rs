@@ -3,7 +3,7 @@
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
-use weir::balance::Before;
+use weir::balance::{Before, Suggested};
 use weir::moment::Moment;
 
 use super::{Policy, Pool, Ticket, Verdict};
@@ -86,7 +86,7 @@ impl<C: Choose> Peers<C> {
         if failures.ejected_until.is_some() {
             return;
         }
-        if let Some(length) = self.pool.health.ejects_for(before, None) {
+        if let Some(length) = self.pool.health.ejects_for(before, Suggested::default()) {
             failures.ejected_until = Some(now + length);
             failures.times_ejected += 1;
             self.refresh(now);

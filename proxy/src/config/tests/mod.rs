@@ -4,6 +4,7 @@ mod locality;
 mod placement;
 mod problems;
 mod serving;
+mod traffic;
 
 use super::*;
 

@@ -20,6 +20,7 @@ mod pipelining;
 mod rejecting;
 mod relaying;
 mod replacing;
+mod retry_rules;
 mod retrying;
 mod reuse;
 mod routing;

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::balance::Weight;
 use crate::balance::shared::{SharedTables, Sizes};
+use crate::balance::{HealthPolicy, Weight};
 use crate::exchange::Settings;
 use crate::route::{Rules, Split};
 use crate::seam::ConnectFault;
@@ -21,6 +21,7 @@ pub struct Setup {
     pub weights: Vec<u16>,
     /// Where requests go.
     pub rules: Rules,
+    pub health: HealthPolicy,
     pub settings: Settings,
     pub connects: Connects,
     /// Whether the kernel measures upstream connections.
@@ -41,6 +42,7 @@ impl Default for Setup {
         Self {
             weights: vec![1],
             rules: Rules::always(Split::one(0)),
+            health: HealthPolicy::default(),
             settings: Settings::default(),
             connects: Connects::Succeed,
             is_measured: false,
@@ -69,6 +71,7 @@ impl Setup {
             .collect();
         let listen = [SocketAddr::from(([0, 0, 0, 0], 80))];
         let mut plan = Plan::quick(&listen, &targets);
+        plan.backends[0].policy.balance.health = self.health;
         plan.listeners[0].rules = self.rules.clone();
         plan
     }

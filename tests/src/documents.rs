@@ -1,0 +1,105 @@
+//! Resources for a scenario's endpoints: one listener, one rule, one Service, in a file that is gone when this is.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+
+use crate::endpoint::Script;
+use crate::scenario::{PORT, Scenario};
+
+/// What is said of the rule and of its Service, beside what makes them work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said<'a> {
+    /// More keys of the rule, as `retry: {attempts: 2}`, on lines of their own without indent.
+    pub rule: &'a str,
+    /// More documents, each begun by `---`.
+    pub documents: &'a str,
+}
+
+/// The file.
+pub struct Documents(PathBuf);
+
+impl Documents {
+    pub fn write(
+        listen: SocketAddr,
+        endpoints: impl Iterator<Item = SocketAddr>,
+        said: Said<'_>,
+    ) -> io::Result<Self> {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-documents-{}-{number}.yaml", std::process::id());
+        let endpoints: Vec<String> = endpoints
+            .map(|endpoint| format!("{{addresses: [{}]}}", endpoint.ip()))
+            .collect();
+        let rule: String = said
+            .rule
+            .lines()
+            .map(|line| format!("    {line}\n"))
+            .collect();
+        let text = format!(
+            "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: web}}
+spec:
+  addresses: [{{value: \"{}\"}}]
+  listeners: [{{name: http, port: {}, protocol: HTTP}}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {{name: shop}}
+spec:
+  parentRefs: [{{name: web}}]
+  rules:
+  - backendRefs: [{{name: shop, port: 80}}]
+{rule}---
+apiVersion: v1
+kind: Service
+metadata: {{name: shop}}
+spec: {{ports: [{{port: 80}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: shop-1, labels: {{kubernetes.io/service-name: shop}}}}
+addressType: IPv4
+ports: [{{port: {PORT}}}]
+endpoints: [{}]
+{}",
+            listen.ip(),
+            listen.port(),
+            endpoints.join(", "),
+            said.documents,
+        );
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, text)?;
+        Ok(Self(path))
+    }
+
+    /// A scenario that is served from documents; they must outlive its start only.
+    pub fn scenario(scripts: Vec<Script>, said: Said<'_>) -> Result<Scenario> {
+        let mut written = None;
+        let scenario = Scenario::start(scripts, |star, mut options| {
+            let endpoints = star.endpoints.iter();
+            let endpoints = endpoints.map(|peer| SocketAddr::new(peer.address(), PORT));
+            let documents = Self::write(options.listen[0], endpoints, said);
+            let documents = written.insert(documents.expect("a writable folder"));
+            options.config = Some(documents.path().to_owned());
+            options
+        });
+        drop(written);
+        scenario
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Documents {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
