@@ -221,7 +221,13 @@ fn a_check_lists_all_mistakes_of_all_files_and_fails() -> Result<()> {
     let output = check(&folder.0)?;
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(said.contains("127.0.0.1:8080  4"), "{said}");
+    for expected in [
+        "LISTENER 127.0.0.1:8080\n",
+        "  weir.test  /half\n    to default/one (1), default/two (1); rules[2] of default/any\n",
+        "  10.0.0.2:8080  1       0       //Pod/default/two-pod\n",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
     assert!(said.contains("--first-byte-timeout"), "{said}");
     Ok(())
 }

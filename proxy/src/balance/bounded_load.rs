@@ -10,6 +10,10 @@ impl BoundedLoad {
         (factor.is_finite() && factor >= 1.0).then_some(Self(factor))
     }
 
+    pub fn factor(self) -> f64 {
+        self.0
+    }
+
     /// As many exchanges may be pending on an endpoint for another one to go there.
     pub fn limit(self, pending: impl Iterator<Item = u64>) -> f64 {
         let (sum, count) = pending.fold((0, 0_u64), |(sum, count), one| (sum + one, count + 1));

@@ -7,6 +7,7 @@ mod length;
 mod locality;
 mod plan;
 mod run;
+mod summary;
 mod table;
 mod target;
 #[cfg(test)]
@@ -26,7 +27,7 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug)]
 pub enum Command {
     Run(Box<RunOptions>),
-    Check(CheckOptions),
+    Check(Box<CheckOptions>),
     Backends(BackendsOptions),
 }
 
@@ -69,7 +70,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(Box<RunOptions>),
-    Check(CheckOptions),
+    Check(Box<CheckOptions>),
     Proxy(ProxyArguments),
 }
 

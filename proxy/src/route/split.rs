@@ -39,6 +39,16 @@ impl Split {
         }
     }
 
+    /// Those with a share, each with its weight.
+    pub fn weights(&self) -> impl Iterator<Item = (usize, u64)> {
+        let mut before = 0;
+        self.shares.iter().map(move |(backend, up_to)| {
+            let weight = up_to - before;
+            before = *up_to;
+            (*backend, weight)
+        })
+    }
+
     pub(super) fn backends(&self) -> impl Iterator<Item = usize> {
         self.shares.iter().map(|(backend, _)| *backend)
     }

@@ -44,8 +44,8 @@ const MODULES: [(&str, &[&str]); 16] = [
     (
         "cli",
         &[
-            "moment", "balance", "affinity", "check", "snapshot", "config", "metrics", "exchange",
-            "runtime",
+            "moment", "balance", "route", "affinity", "check", "snapshot", "config", "metrics",
+            "exchange", "runtime",
         ],
     ),
 ];

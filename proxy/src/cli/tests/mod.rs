@@ -1,5 +1,7 @@
 //! Whole command lines, as people type them.
 
+mod summary;
+
 use std::ffi::OsString;
 use std::time::Duration;
 

@@ -1,0 +1,116 @@
+//! How each backend is treated, by whose word, and its endpoints.
+
+use std::fmt::Write;
+
+use super::{Extent, shortened};
+use crate::affinity::Affinity;
+use crate::balance::{HealthPolicy, Percent};
+use crate::cli::table;
+use crate::snapshot::{BackendPlan, BackendPolicy, Plan, Target};
+
+/// Endpoints of a backend that are shown if not all are.
+const FIRST: usize = 16;
+/// Characters of an expression that are shown.
+const EXPRESSION: usize = 60;
+
+pub fn text(plan: &Plan, labels: &[String], extent: Extent) -> String {
+    let mut text = String::new();
+    for (backend, label) in plan.backends.iter().zip(labels) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "BACKEND {label}, {}", backend.kind);
+        text += &policy(&backend.policy);
+        text += &endpoints(backend, extent);
+    }
+    text
+}
+
+/// One line for each part that is asked for, and another one that says whose word it is.
+fn policy(policy: &BackendPolicy) -> String {
+    let ejection = Some(ejection(&policy.balance.health));
+    let affinity = policy.affinity.as_ref().map(Affinity::source);
+    let affinity = affinity.map(|source| shortened(source, EXPRESSION));
+    let bounded = policy.balance.bounded_load;
+    let bounded = bounded.map(|factor| format!("{} times the average", factor.factor()));
+    let check = policy.check.as_ref().map(ToString::to_string);
+    let lines = [
+        ("health", "ejection", ejection),
+        ("sessionAffinity", "affinity", affinity),
+        ("boundedLoad", "bounded load", bounded),
+        ("activeCheck", "check", check),
+    ];
+    let mut text = String::new();
+    for (part, what, value) in lines {
+        let Some(value) = value else { continue };
+        let _ = writeln!(text, "  {what}: {value}");
+        for origin in policy.origins.iter().filter(|origin| origin.part == part) {
+            let _ = writeln!(text, "    by {}", origin.document);
+        }
+    }
+    text
+}
+
+fn endpoints(backend: &BackendPlan, extent: Extent) -> String {
+    if backend.targets.is_empty() {
+        return "  no endpoints: 503\n".to_owned();
+    }
+    let shown = match extent {
+        Extent::Short => FIRST.min(backend.targets.len()),
+        Extent::All => backend.targets.len(),
+    };
+    let head = ["  ENDPOINT", "WEIGHT", "BUCKET", "KEY"].map(str::to_owned);
+    let lines = backend.targets[..shown].iter().map(endpoint);
+    let mut text = table::align(&std::iter::once(head).chain(lines).collect::<Vec<_>>());
+    if shown < backend.targets.len() {
+        let more = backend.targets.len() - shown;
+        let _ = writeln!(text, "  and {more} more; --all lists them");
+    }
+    text
+}
+
+fn endpoint(target: &Target) -> [String; 4] {
+    let address = target.address.to_string();
+    let key = match &*target.key {
+        key if key == address => String::new(),
+        key => key.to_owned(),
+    };
+    [
+        format!("  {address}"),
+        target.weight.to_string(),
+        target.bucket.0.to_string(),
+        key,
+    ]
+}
+
+/// A health policy in words.
+pub fn ejection(policy: &HealthPolicy) -> String {
+    let Some(eviction) = policy.eviction else {
+        return "never".to_owned();
+    };
+    let percent = |percent: Percent| format!("{:.0} %", percent.fraction() * 100.0);
+    let mut triggers = Vec::new();
+    match eviction.consecutive_failures {
+        Some(0) | None => {}
+        Some(1) => triggers.push("1 failure".to_owned()),
+        Some(failures) => triggers.push(format!("{failures} failures in a row")),
+    }
+    if let Some(threshold) = eviction.health_threshold {
+        triggers.push(format!("health below {}", percent(threshold)));
+    }
+    if triggers.is_empty() {
+        match eviction.consecutive_failures {
+            Some(_) => return "never".to_owned(),
+            None => triggers.push("1 failure".to_owned()),
+        }
+    }
+    let length = eviction
+        .duration
+        .map_or_else(|| "3s".to_owned(), |length| format!("{length:?}"));
+    let restored = eviction
+        .restore_health
+        .map(|health| format!(", back with health {}", percent(health)));
+    format!(
+        "{} for {length}, longer each time{}",
+        triggers.join(" or "),
+        restored.unwrap_or_default()
+    )
+}

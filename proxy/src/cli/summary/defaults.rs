@@ -1,0 +1,74 @@
+//! What holds where neither documents nor flags say anything.
+
+use std::time::Duration;
+
+use super::backends::ejection;
+use crate::balance::HealthPolicy;
+use crate::cli::table;
+use crate::exchange::Settings;
+use crate::route::Retry;
+
+pub fn text() -> String {
+    let Settings {
+        connect,
+        first_byte,
+        head,
+        idle,
+        stall,
+        upstream_idle,
+        linger,
+        limits,
+        ..
+    } = Settings::default();
+    let length = |length: Duration| format!("{length:?}");
+    let tries = Retry::DEFAULT_ATTEMPTS + 1;
+    let lines = [
+        ["DEFAULT", "VALUE", "SET BY"].map(str::to_owned),
+        line(
+            "connect to an endpoint",
+            length(connect),
+            "--connect-timeout",
+        ),
+        line(
+            "first byte of a response",
+            length(first_byte),
+            "--first-byte-timeout",
+        ),
+        line("head of a request", length(head), "--head-timeout"),
+        line(
+            "between requests of a client",
+            length(idle),
+            "--idle-timeout",
+        ),
+        line("progress of a body", length(stall), ""),
+        line("idle connection to an endpoint", length(upstream_idle), ""),
+        line("client that reads no more", length(linger), ""),
+        line("size of a head", format!("{} B", limits.head), ""),
+        line("fields of a head", limits.fields.to_string(), ""),
+        line("size of a request target", format!("{} B", limits.uri), ""),
+        line(
+            "tries of a request",
+            format!("{tries}, if no connection stands"),
+            "",
+        ),
+        line("pick", "the better of two draws by weight", ""),
+        line("latency of an endpoint", "to the first byte", ""),
+        line("ejection", ejection(&HealthPolicy::default()), "health"),
+        line("affinity", "none", "sessionAffinity"),
+        line("bounded load", "none", "boundedLoad"),
+        line("check of endpoints", "none", "activeCheck"),
+        line(
+            "nearness of endpoints",
+            "plays no part",
+            "trafficDistribution",
+        ),
+        line("address of a Gateway", "0.0.0.0", "spec.addresses"),
+        line("weight of a backendRef", "1", "weight"),
+        line("weight of an endpoint", "1", "weir.dev/weight"),
+    ];
+    table::align(&lines)
+}
+
+fn line(what: &str, value: impl Into<String>, set_by: &str) -> [String; 3] {
+    [what.to_owned(), value.into(), set_by.to_owned()]
+}

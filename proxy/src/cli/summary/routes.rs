@@ -1,0 +1,108 @@
+//! Which requests of each listener go where. The first rule that matches a request counts.
+
+use std::fmt::Write;
+
+use super::shortened;
+use crate::route::{FieldMatch, Handling, Host, Match, PathMatch, Pattern, Retry, RetryOn, Rule};
+use crate::snapshot::Plan;
+
+/// Characters of a condition that are shown.
+const CONDITION: usize = 40;
+
+pub fn text(plan: &Plan, labels: &[String]) -> String {
+    let mut text = String::new();
+    for listener in &plan.listeners {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "LISTENER {}", listener.address);
+        for rule in listener.rules.iter() {
+            let _ = writeln!(text, "  {}", requests(rule));
+            let _ = writeln!(text, "    to {}", destination(rule, labels));
+        }
+        text += "  anything else: 404\n";
+    }
+    text
+}
+
+/// Which requests a rule is for.
+fn requests(rule: &Rule) -> String {
+    let mut parts = vec![host(&rule.host), path(&rule.matches.path)];
+    parts.extend(conditions(&rule.matches));
+    parts.join("  ")
+}
+
+/// Where they go, how often they are tried if not as usual, and which route says so.
+fn destination(rule: &Rule, labels: &[String]) -> String {
+    let mut parts = vec![backends(&rule.handling, labels)];
+    let retry = rule.handling.retry;
+    if retry != Retry::default() {
+        parts.push(tries(retry));
+    }
+    let origin = &rule.origin;
+    if !origin.name.is_empty() {
+        parts.push(format!(
+            "rules[{}] of {}/{}",
+            origin.rule, origin.namespace, origin.name
+        ));
+    }
+    parts.join("; ")
+}
+
+fn host(host: &Host) -> String {
+    match host {
+        Host::Any => "*".to_owned(),
+        Host::Exact(name) => name.to_string(),
+        Host::Wildcard(suffix) => format!("*{suffix}"),
+    }
+}
+
+fn path(path: &PathMatch) -> String {
+    match path {
+        PathMatch::Any => "/*".to_owned(),
+        PathMatch::Exact(path) => shortened(path, CONDITION),
+        PathMatch::Prefix(prefix) => shortened(prefix, CONDITION) + "/*",
+        PathMatch::Regex(pattern) => format!("~ {}", shortened(pattern.as_str(), CONDITION)),
+    }
+}
+
+/// What a request must have besides host and path.
+fn conditions(matches: &Match) -> Vec<String> {
+    let field = |what: &str, field: &FieldMatch| {
+        let sign = match field.value {
+            Pattern::Exact(_) => "=",
+            Pattern::Regex { .. } => "~",
+        };
+        let text = format!("{what} {}{sign}{}", field.name, field.value.as_str());
+        shortened(&text, CONDITION)
+    };
+    let method = matches.method.iter().map(|method| method.to_string());
+    let headers = matches.headers.iter().map(|one| field("header", one));
+    let query = matches.query.iter().map(|one| field("query", one));
+    method.chain(headers).chain(query).collect()
+}
+
+fn backends(handling: &Handling, labels: &[String]) -> String {
+    let shares: Vec<(usize, u64)> = handling.split.weights().collect();
+    let label = |place: usize| labels.get(place).map_or("?", String::as_str);
+    match shares[..] {
+        [] => "nowhere: 500".to_owned(),
+        [(only, _)] => label(only).to_owned(),
+        ref several => {
+            let each = several.iter();
+            let each: Vec<String> = each
+                .map(|(place, weight)| format!("{} ({weight})", label(*place)))
+                .collect();
+            each.join(", ")
+        }
+    }
+}
+
+/// How often a request is tried in all, and after what.
+fn tries(retry: Retry) -> String {
+    match (retry.attempts, retry.on) {
+        (0, _) => "1 try".to_owned(),
+        (more, RetryOn::NoConnection) => {
+            format!("{} tries if no connection stands", u16::from(more) + 1)
+        }
+        (more, RetryOn::Failure(_)) => format!("{} tries", u16::from(more) + 1),
+    }
+}
