@@ -5,6 +5,7 @@ mod bench;
 mod build;
 mod ci;
 mod command;
+mod emulated;
 mod kernel;
 mod packages;
 mod privilege;

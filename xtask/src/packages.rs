@@ -18,7 +18,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    const fn tool(program: &'static str, package: &'static str, purpose: &'static str) -> Self {
+    pub const fn tool(program: &'static str, package: &'static str, purpose: &'static str) -> Self {
         Self {
             program,
             package,
