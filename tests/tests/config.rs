@@ -232,6 +232,90 @@ fn a_check_lists_all_mistakes_of_all_files_and_fails() -> Result<()> {
     Ok(())
 }
 
+const SEVEN_MISTAKES: &str = r#"apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web}
+spec:
+  listeners:
+  - {name: one, port: 8081, protocol: HTTP}
+  - {name: two, port: 8081, protocol: HTTP}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop}
+spec:
+  parentRefs: [{name: web}]
+  hostname: [shop.example.com]
+  rules:
+  - matches: [{path: {type: RegularExpression, value: "/a(b"}}]
+    backendRefs: [{name: shpo, port: 80}]
+---
+apiVersion: v1
+kind: Servise
+metadata: {name: other}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop}
+spec: {ports: [{port: "80"}]}
+---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: bound}
+spec:
+  targetRefs: [{kind: Service, name: shop}]
+  backend: {sessionAffinity: {source: "request.headers["}}
+"#;
+
+#[test]
+fn seven_different_mistakes_are_seven_lines_with_their_places() -> Result<()> {
+    let folder = Folder::new("seven")?;
+    let file = folder.write("shop.yaml", SEVEN_MISTAKES)?;
+    let path = file.to_string_lossy();
+    let output = weir_command(&Place::default(), &["check", &path])?;
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).replace(&*path, "shop.yaml");
+    let starts = [
+        "shop.yaml:7:23: error: Gateway default/web: spec.listeners[1].port: 0.0.0.0:8081 is listened on already at",
+        "shop.yaml:14:3: error: HTTPRoute default/shop: spec.hostname: is not a known field; did you mean `hostnames`?",
+        "shop.yaml:16:55: error: HTTPRoute default/shop: spec.rules[0].matches[0].path.value: `/a(b` is not a regular",
+        "shop.yaml:17:19: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: there is no Service default/shpo;",
+        "shop.yaml:20:7: error: Servise default/other: kind: `Servise` is not a known kind; did you mean `Service`?",
+        "shop.yaml:26:23: error: Service default/shop: spec.ports[0].port: is the text `80`; write a whole number",
+        "shop.yaml:33:39: error: AgentgatewayPolicy default/bound: spec.backend.sessionAffinity.source: line 1, column 17:",
+        "7 errors, 0 warnings",
+    ];
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), starts.len(), "{said}");
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{start}\n{said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_broken_file_of_a_directory_refuses_the_whole_and_hides_nothing() -> Result<()> {
+    let folder = Folder::new("broken")?;
+    folder.write("a.json", "{\"kind\": \"Service\",, }")?;
+    folder.write("b.yaml", SEVEN_MISTAKES)?;
+    let output = check(&folder.0)?;
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said.lines().next().unwrap_or_default();
+    assert!(
+        first.ends_with("/a.json:1:20: error: cannot be read as JSON: key must be a string"),
+        "{said}"
+    );
+    assert!(said.ends_with("8 errors, 0 warnings\n"), "{said}");
+    let config = folder.0.to_string_lossy();
+    let run = weir_command(&Place::default(), &["run", "--config", &config])?;
+    assert!(!run.status.success());
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("the configuration is refused"), "{said}");
+    assert!(said.contains("8 errors, 0 warnings"), "{said}");
+    Ok(())
+}
+
 fn check(path: &Path) -> Result<std::process::Output> {
     let path = path.to_string_lossy();
     weir_command(&Place::default(), &["check", "--config", &path])

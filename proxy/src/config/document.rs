@@ -4,7 +4,7 @@ use super::problem::Problems;
 use super::reader::{Context, Cursor, Object, closest};
 use super::resources::{Id, Resources};
 use super::tree::Node;
-use super::{agentgateway, gateway, http_route, service, weir_policy};
+use super::{agentgateway, annotations, gateway, http_route, service, weir_policy};
 use crate::route::Created;
 
 /// Kinds with the API versions they are read in.
@@ -90,6 +90,7 @@ pub fn read<'a>(
     else {
         return;
     };
+    annotations::check(&metadata, name);
     let place = root.place();
     let key = (*name, metadata.id.clone());
     if let Some(first) = resources.names.get(&key) {

@@ -3,11 +3,11 @@
 use super::reader::{Cursor, Object};
 use crate::balance::{Locality, LocalityMode, LocalityPolicy, Scope};
 
-const REGION_LABEL: &str = "topology.kubernetes.io/region";
-const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
-const SUBZONE_LABEL: &str = "topology.istio.io/subzone";
-const NETWORK_LABEL: &str = "topology.istio.io/network";
-const CLUSTER_LABEL: &str = "topology.istio.io/cluster";
+pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+pub const SUBZONE_LABEL: &str = "topology.istio.io/subzone";
+pub const NETWORK_LABEL: &str = "topology.istio.io/network";
+pub const CLUSTER_LABEL: &str = "topology.istio.io/cluster";
 
 /// `internalTrafficPolicy: Local`.
 const LOCAL: LocalityPolicy = LocalityPolicy {

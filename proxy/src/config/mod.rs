@@ -8,6 +8,7 @@
 
 mod active_check;
 mod agentgateway;
+mod annotations;
 mod document;
 mod gateway;
 mod health;

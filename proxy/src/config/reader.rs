@@ -41,6 +41,23 @@ impl<'a> Cursor<'a> {
         self.report(Severity::Warning, self.node.position, &self.path, message);
     }
 
+    /// Of a key in this map.
+    pub fn key_error(&self, key: &str, message: impl Into<String>) {
+        self.report_key(Severity::Error, key, message);
+    }
+
+    /// Of a key in this map.
+    pub fn key_warning(&self, key: &str, message: impl Into<String>) {
+        self.report_key(Severity::Warning, key, message);
+    }
+
+    fn report_key(&self, severity: Severity, key: &str, message: impl Into<String>) {
+        let mut entries = self.entries().iter();
+        let entry = entries.find(|entry| entry.key == key);
+        let position = entry.map_or(self.node.position, |entry| entry.position);
+        self.report(severity, position, &joined(&self.path, key), message);
+    }
+
     fn report(
         &self,
         severity: Severity,
@@ -70,11 +87,14 @@ impl<'a> Cursor<'a> {
 
     /// The keys of keys and values; none of anything else.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> {
-        let entries: &[Entry] = match &self.node.value {
+        self.entries().iter().map(|entry| entry.key.as_str())
+    }
+
+    fn entries(&self) -> &'a [Entry] {
+        match &self.node.value {
             Value::Map(entries) => entries,
             _ => &[],
-        };
-        entries.iter().map(|entry| entry.key.as_str())
+        }
     }
 
     pub fn object(&self) -> Option<Object<'a>> {

@@ -47,6 +47,12 @@ impl<'r> Endpoints<'r> {
             .into_iter()
             .filter_map(|one| self.placed(one, preference.policy))
             .collect();
+        if !targets.is_empty() && targets.iter().all(|one| one.weight.is_drained()) {
+            service.cursor.warning(format!(
+                "has only endpoints of weight 0 for port {}: its requests are answered with 503",
+                port.port
+            ));
+        }
         let Some(cursor) = &preference.cursor else {
             return targets;
         };

@@ -99,6 +99,9 @@ pub fn read_endpoint_slice<'a>(
         .and_then(|family| family.supported_choice(&[("IPv4", false), ("IPv6", true)], &["FQDN"]));
     let ports = object.items("ports");
     let endpoints = object.items("endpoints");
+    if endpoints.is_empty() {
+        cursor.warning("has no endpoints");
+    }
     let namespace = metadata.id.namespace.clone();
     let mut labels = metadata.labels.as_ref().and_then(Cursor::object);
     let service = match (&metadata.labels, &mut labels) {
@@ -184,8 +187,12 @@ fn read_endpoint(
     let conditions = object.optional("conditions");
     let target = object.optional("targetRef");
     object.finish();
-    let addresses: Vec<IpAddr> = addresses?
-        .list()
+    let at_addresses = addresses?;
+    let addresses = at_addresses.list();
+    if addresses.is_empty() {
+        at_addresses.error("is empty; add an address");
+    }
+    let addresses: Vec<IpAddr> = addresses
         .iter()
         .filter_map(|address| read_address(address, is_v6))
         .collect();

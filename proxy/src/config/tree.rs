@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Location, NonFiniteFloatPolicy, Spanned};
 
 use super::Source;
@@ -79,23 +79,49 @@ pub fn parse(source: &Source, problems: &Problems) -> Vec<Node> {
     match serde_saphyr::from_multiple_with_options(&source.text, options) {
         Ok(documents) => documents,
         Err(error) => {
-            let render = serde_saphyr::render_options! {
-                snippets: serde_saphyr::SnippetMode::Off,
-            };
-            let text = error.render_with_options(render);
-            let position = error.location().map(position).unwrap_or_default();
-            // The place is said in front already.
-            let message = text.split(" at line ").next().unwrap_or_default();
+            let as_json = source.name.ends_with(".json").then(|| json_error(source));
+            let (position, message) = as_json.flatten().unwrap_or_else(|| yaml_error(&error));
             problems.push(Problem {
                 severity: Severity::Error,
                 file: source.name.clone(),
                 position,
                 key: String::new(),
-                message: format!("cannot be read as YAML or JSON: {message}"),
+                message,
             });
             Vec::new()
         }
     }
+}
+
+fn yaml_error(error: &serde_saphyr::Error) -> (Position, String) {
+    let render = serde_saphyr::render_options! {
+        snippets: serde_saphyr::SnippetMode::Off,
+    };
+    let text = error.render_with_options(render);
+    let position = error.location().map(position).unwrap_or_default();
+    let message = without_place(&text);
+    (
+        position,
+        format!("cannot be read as YAML or JSON: {message}"),
+    )
+}
+
+/// What a reader of JSON has to say: one of YAML takes much for something else at first, and stumbles later.
+fn json_error(source: &Source) -> Option<(Position, String)> {
+    let documents = serde_json::Deserializer::from_str(&source.text).into_iter::<IgnoredAny>();
+    let error = documents.filter_map(Result::err).next()?;
+    let position = Position {
+        line: error.line() as u64,
+        column: error.column() as u64,
+    };
+    let text = error.to_string();
+    let message = without_place(&text);
+    Some((position, format!("cannot be read as JSON: {message}")))
+}
+
+/// The place is said in front already.
+fn without_place(message: &str) -> &str {
+    message.split(" at line ").next().unwrap_or_default()
 }
 
 fn position(location: Location) -> Position {

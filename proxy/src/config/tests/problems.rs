@@ -48,7 +48,7 @@ a.yaml:29:24: error: Service default/shop: spec.ports[0].port: is the text `80`;
 }
 
 /// What is changed in the shop, and the one line it leads to, from its position on.
-const MISTAKES: [(&str, &str, &str); 26] = [
+const MISTAKES: [(&str, &str, &str); 34] = [
     (
         "kind: Gateway",
         "kind: Gatewey",
@@ -168,6 +168,46 @@ const MISTAKES: [(&str, &str, &str); 26] = [
         "  name: shop-1\n",
         "  name: shop-1\n  annotations: {weir.dev/weight: \"x\"}\n",
         "30:34: error: EndpointSlice default/shop-1: metadata.annotations.weir.dev/weight: `x` is not a weight; write a whole number from 0 to 65535 in quotes",
+    ),
+    (
+        "  name: shop-1\n",
+        "  name: shop-1\n  annotations: {weir.dev/wieght: \"3\"}\n",
+        "30:17: error: EndpointSlice default/shop-1: metadata.annotations.weir.dev/wieght: is no annotation that EndpointSlices have; did you mean `weir.dev/weight`?",
+    ),
+    (
+        "  name: shop-1\n",
+        "  name: shop-1\n  annotations: {wier.dev/weight: \"3\"}\n",
+        "30:17: warning: EndpointSlice default/shop-1: metadata.annotations.wier.dev/weight: is not read; did you mean `weir.dev/weight`?",
+    ),
+    (
+        "service-name: shop}",
+        "service-name: shop, topology.kubernetes.io/regoin: r1}",
+        "30:46: warning: EndpointSlice default/shop-1: metadata.labels.topology.kubernetes.io/regoin: is not read; did you mean `topology.kubernetes.io/region`?",
+    ),
+    (
+        "metadata: {name: web}",
+        "metadata: {name: web, annotations: {weir.dev/weight: \"3\"}}",
+        "3:37: error: Gateway default/web: metadata.annotations.weir.dev/weight: is no annotation that Gateways have; leave it out",
+    ),
+    (
+        "addresses: [10.0.0.2]",
+        "addresses: []",
+        "37:14: error: EndpointSlice default/shop-1: endpoints[1].addresses: is empty; add an address",
+    ),
+    (
+        "protocol: HTTP}",
+        "protocol: HTTP}\n  - {name: http, port: 8081, protocol: HTTP}",
+        "8:5: error: Gateway default/web: spec.listeners[1]: the name `http` is that of an earlier listener; rename one",
+    ),
+    (
+        "  ports:\n  - {name",
+        "  ports: 80\n  other:\n  - {name",
+        "23:10: error: Service default/shop: spec.ports: is the number 80; write a list",
+    ),
+    (
+        "port: 8000}",
+        "port: true}",
+        "33:22: error: EndpointSlice default/shop-1: ports[0].port: is `true`; write a whole number from 1 to 65535",
     ),
     (
         "endpoints:\n",
@@ -428,6 +468,72 @@ fn a_file_that_is_no_yaml_does_not_hide_what_is_wrong_in_others() {
 }
 
 #[test]
+fn json_that_cannot_be_read_is_told_where_it_goes_wrong() {
+    for (text, expected) in [
+        (
+            "{\n  \"kind\": \"Service\"\n  \"metadata\": {}\n}",
+            "a.json:3:3: error: cannot be read as JSON: expected `,` or `}`",
+        ),
+        (
+            "{\"spec\": {\"ports\": [1,, ]}}",
+            "a.json:1:23: error: cannot be read as JSON: expected value",
+        ),
+        (
+            "{\n\"kind\": \"Serv",
+            "a.json:2:13: error: cannot be read as JSON: EOF while parsing a string",
+        ),
+    ] {
+        let source = Source {
+            name: "a.json".to_owned(),
+            text: text.to_owned(),
+        };
+        assert_eq!(lines(&check(&[source], None).problems), expected);
+    }
+}
+
+#[test]
+fn an_expression_that_cannot_be_used_is_told_with_the_place_in_it() {
+    let with = |source: &str| {
+        let source = serde_json::Value::from(source);
+        let policy = format!(
+            "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {{name: bound}}
+spec:
+  targetRefs: [{{kind: Service, name: shop}}]
+  backend: {{sessionAffinity: {{source: {source}}}}}
+"
+        );
+        lines(&checked(&(SHOP.to_owned() + &policy)).problems)
+    };
+    let looping = "request.headers.exists(a, ".repeat(4) + "true" + &")".repeat(4);
+    for (source, expected) in [
+        ("request.headers[", "line 1, column 17: "),
+        (
+            "request.\nbody",
+            "`request.body` is not known here; request has",
+        ),
+        (&looping, "could cost too much on a large request"),
+        (
+            "request.path.replace('', request.path)",
+            "could cost too much",
+        ),
+        (
+            "",
+            "an expression has 1 to 16384 characters, and this one has 0",
+        ),
+    ] {
+        let problems = with(source);
+        let start = "a.yaml:44:39: error: AgentgatewayPolicy default/bound: spec.backend.sessionAffinity.source: ";
+        assert!(
+            problems.starts_with(start) && problems.contains(expected),
+            "{problems}"
+        );
+    }
+}
+
+#[test]
 fn documents_of_any_shape_are_refused_without_harm() {
     for text in [
         "",
@@ -499,7 +605,13 @@ fn what_serves_nothing_is_a_warning() {
         (
             "endpoints:\n- addresses: [10.0.0.1]\n  targetRef: {kind: Pod, name: shop-a}\n- addresses: [10.0.0.2]\n",
             "endpoints: []\n",
-            "a.yaml:19:1: warning: Service default/shop: has no ready endpoint for port 80: its requests are answered with 503",
+            "a.yaml:19:1: warning: Service default/shop: has no ready endpoint for port 80: its requests are answered with 503
+a.yaml:26:1: warning: EndpointSlice default/shop-1: has no endpoints",
+        ),
+        (
+            "  name: shop-1\n",
+            "  name: shop-1\n  annotations: {weir.dev/weight: '0'}\n",
+            "a.yaml:19:1: warning: Service default/shop: has only endpoints of weight 0 for port 80: its requests are answered with 503",
         ),
         (
             "port: 80}\n---",
