@@ -1,6 +1,7 @@
 //! Weir's proxy. Everything outside [`runtime`] is sans-IO: bytes, time and randomness are arguments, effects are
 //! returned as actions. `docs/architecture.md` draws the map.
 
+pub mod access_log;
 pub mod affinity;
 pub mod balance;
 pub mod cel;

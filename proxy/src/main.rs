@@ -78,6 +78,7 @@ fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
         workers: options.workers,
         ebpf: options.ebpf,
         instance: options.instance,
+        access_log: options.access_log,
         drain: DRAIN,
     }
 }

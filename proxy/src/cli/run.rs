@@ -15,6 +15,7 @@ use super::plan::{self, ConfigError};
 use super::{length, target};
 use crate::affinity::{Affinity, CompileError};
 use crate::config::{QuickError, quick_documents};
+use crate::runtime::access_log::LogTarget;
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::dataplane::EbpfMode;
 use crate::snapshot::{Plan, Target};
@@ -66,6 +67,15 @@ pub struct RunOptions {
         value_parser = parse_affinity
     )]
     pub affinity: Option<Affinity>,
+
+    /// Write a line of JSON for each exchange to this file; - is the standard output
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WEIR_ACCESS_LOG",
+        value_parser = parse_access_log
+    )]
+    pub access_log: Option<LogTarget>,
 
     /// Resources to serve instead of --listen and --to: a file, or a directory of .yaml, .yml and .json files
     #[arg(
@@ -276,6 +286,14 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "not an address; write one like 0.0.0.0:8080, 127.0.0.1:8080 or [::]:8080".into()
     })
+}
+
+fn parse_access_log(text: &str) -> Result<LogTarget, String> {
+    match text {
+        "" => Err("names no file".to_owned()),
+        "-" => Ok(LogTarget::Stdout),
+        path => Ok(LogTarget::File(path.into())),
+    }
 }
 
 fn parse_affinity(text: &str) -> Result<Affinity, CompileError> {

@@ -189,17 +189,18 @@ impl Proxy {
     /// Answers what cannot be read, and ends the connection.
     pub(super) fn reject(&mut self, conn: ConnId, failure: Failure, now: Moment) {
         tracing::debug!(%failure, "request refused");
-        self.reply(
+        let told = self.reply(
             conn,
             failure,
             Method::Get,
             Version::Http11,
             Persistence::Close,
         );
+        self.record_rejected(conn, failure, told, now);
         self.linger(conn, now);
     }
 
-    /// Queues a response of our own.
+    /// Queues a response of our own, and tells its length.
     pub(super) fn reply(
         &mut self,
         conn: ConnId,
@@ -207,7 +208,7 @@ impl Proxy {
         method: Method,
         version: Version,
         persistence: Persistence,
-    ) {
+    ) -> usize {
         let status = failure.status();
         self.counters.local_replies.of(failure.label()).increment();
         self.counters
@@ -226,6 +227,7 @@ impl Proxy {
         }
         .write(self.out.made_mut());
         self.send_made(conn, start);
+        self.out.made_length() - start
     }
 
     /// Ends our side behind what is queued, and waits for the client to end its own.

@@ -18,6 +18,7 @@ mod budget;
 mod downstream;
 mod events;
 mod failure;
+mod journal;
 mod outbox;
 mod relay;
 mod replay;
@@ -51,6 +52,7 @@ use crate::route::Request;
 use crate::seam::ConnId;
 use crate::snapshot::{ListenerId, Snapshot};
 use crate::timer::Deadlines;
+use journal::Journal;
 use outbox::Outbox;
 use replay::Replay;
 use retry_budget::RetryBudgets;
@@ -84,6 +86,7 @@ pub struct Proxy {
     response_head: ResponseHead,
     spare_replays: Vec<Vec<u8>>,
     retry_budgets: RetryBudgets,
+    journal: Journal,
 }
 
 impl Proxy {
@@ -113,6 +116,7 @@ impl Proxy {
             response_head: ResponseHead::default(),
             spare_replays: Vec::new(),
             retry_budgets: RetryBudgets::default(),
+            journal: Journal::default(),
         }
     }
 
@@ -131,11 +135,13 @@ impl Proxy {
         };
         client.state = DownstreamState::InExchange(id);
         let (listener, client, is_shed) = (client.listener, client.client, client.is_shed);
+        self.begin_record(id, client, head, now);
         if is_shed {
             self.fail(id, Failure::Shed, now);
             return Ok(());
         }
         let picked = self.route(listener, head).and_then(|mut attempts| {
+            self.record_backend(id, attempts.backend);
             let lease = self.pick(&mut attempts, client, head, now)?;
             Ok((attempts, lease))
         });
@@ -229,6 +235,7 @@ impl Proxy {
             .increment();
         let start = self.out.made_length();
         encode::write_response(self.out.made_mut(), head, &self.response_head, encoding);
+        self.record_head(id, start);
         self.send_made(downstream, start);
         self.touch(downstream, now);
         self.touch(upstream, now);
@@ -252,6 +259,7 @@ impl Proxy {
                 ResponseEncoding::new(&self.response_head, version, Persistence::KeepAlive);
             let start = self.out.made_length();
             encode::write_response(self.out.made_mut(), head, &self.response_head, encoding);
+            self.record_head(id, start);
             self.send_made(downstream, start);
             self.touch(downstream, now);
         }
@@ -260,9 +268,10 @@ impl Proxy {
 
     /// The response has been relayed to its end.
     fn finish(&mut self, id: ExchangeId, now: Moment) {
-        let Some(exchange) = self.end_exchange(id) else {
+        let Some(mut exchange) = self.end_exchange(id) else {
             return;
         };
+        self.end_record(exchange.take_record(), None, now);
         let outcome = match &exchange.response {
             Response::Relaying { status, .. } => outcome_of(*status, exchange.latency),
             Response::Awaited { .. } => Outcome::Failure,
@@ -280,23 +289,24 @@ impl Proxy {
 
     /// The exchange cannot go on for a reason of our own or the endpoint's: the client is told if it still can be.
     fn fail(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
-        let Some(exchange) = self.end_exchange(id) else {
+        let Some(mut exchange) = self.end_exchange(id) else {
             return;
         };
+        let record = exchange.take_record();
         let keeps = exchange.keeps_downstream() && !failure.ends_connection() && !self.is_draining;
         let suggested = exchange.suggested();
         self.settle(exchange.lease, failure.outcome(), suggested, now);
         if let Some(upstream) = exchange.upstream {
             self.abort(upstream, now);
         }
-        match exchange.response {
+        let told = match exchange.response {
             Response::Awaited { .. } => {
                 let persistence = if keeps {
                     Persistence::KeepAlive
                 } else {
                     Persistence::Close
                 };
-                self.reply(
+                let told = self.reply(
                     exchange.downstream,
                     failure,
                     exchange.method,
@@ -304,18 +314,24 @@ impl Proxy {
                     persistence,
                 );
                 self.after_exchange_downstream(exchange.downstream, keeps, now);
+                told
             }
             // A reset tells even a client that reads until the end of the connection that something is missing.
-            Response::Relaying { .. } => self.abort(exchange.downstream, now),
-        }
+            Response::Relaying { .. } => {
+                self.abort(exchange.downstream, now);
+                0
+            }
+        };
+        self.end_record(record, Some((failure, told)), now);
         self.recycle(exchange.replay);
     }
 
     /// The client went away.
     fn cancel(&mut self, id: ExchangeId, now: Moment) {
-        let Some(exchange) = self.end_exchange(id) else {
+        let Some(mut exchange) = self.end_exchange(id) else {
             return;
         };
+        self.end_record_cancelled(exchange.take_record(), now);
         self.counters.client_cancelled.increment();
         let outcome = match &exchange.response {
             Response::Relaying { status, .. } if status.code() >= 500 => Outcome::Failure,

@@ -30,6 +30,9 @@ impl Proxy {
             .replay
             .on_body(&input.bytes()[step.forward.clone()]);
         exchange.request_sent_at = now;
+        if let Some(record) = &mut exchange.record {
+            record.bytes_in += step.consumed as u64;
+        }
         let (downstream, upstream) = (exchange.downstream, exchange.upstream);
         if let Some(upstream) = upstream {
             self.forward(upstream, input, step.forward);
@@ -53,6 +56,9 @@ impl Proxy {
             return Ok(0);
         };
         let step = body.next(input.bytes())?;
+        if let Some(record) = &mut exchange.record {
+            record.bytes_out += step.forward.len() as u64;
+        }
         let (downstream, upstream) = (exchange.downstream, exchange.upstream);
         self.forward(downstream, input, step.forward);
         self.touch(downstream, now);

@@ -2,6 +2,7 @@
 
 use super::replay::Replay;
 use super::snapshots::Hold;
+use crate::access_log::Record;
 use crate::balance::{AffinityKey, BackendId, LatencySample, Lease, Outcome, Suggested};
 use crate::http::h1::{BodyDecoder, BodyForm, RequestHead};
 use crate::http::{Method, Persistence, Status, Version};
@@ -31,6 +32,8 @@ pub struct Exchange {
     /// Number of the kernel's latest sample when this attempt began.
     pub sample_before: u64,
     pub latency: Option<LatencySample>,
+    /// For the access log; `None` where there is none.
+    pub record: Option<Box<Record>>,
 }
 
 /// Where a request goes, and where it has been.
@@ -94,6 +97,7 @@ impl Exchange {
             request_sent_at: now,
             sample_before: 0,
             latency: None,
+            record: None,
         }
     }
 

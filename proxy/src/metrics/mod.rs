@@ -9,7 +9,7 @@ mod worker;
 mod workers;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
-pub use observed::{EbpfStatus, InterfaceStatus, Observed};
+pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
 pub use worker::{LocalCause, ResponseClass, RetryReason, WorkerCounters};
 
 use crate::moment::Moment;

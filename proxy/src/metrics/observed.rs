@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::counter::Counter;
 use super::text::{Kind, Text};
 use super::worker::WorkerCounters;
 use crate::balance::shared::SharedTables;
@@ -19,7 +20,20 @@ pub struct Observed {
     pub snapshot: Arc<Snapshot>,
     pub tables: SharedTables,
     pub workers: Vec<Arc<WorkerCounters>>,
+    /// `None` where no access log is written.
+    pub access_log: Option<Arc<LogCounters>>,
     pub ebpf: Box<dyn Fn() -> EbpfStatus + Send + Sync>,
+}
+
+/// What became of the access log. Written by its thread alone.
+#[derive(Debug, Default)]
+pub struct LogCounters {
+    /// Lines in the file.
+    pub written: Counter,
+    /// Lines that could not be written.
+    pub lost: Counter,
+    /// Times the file could not be opened or written.
+    pub errors: Counter,
 }
 
 /// What the kernel's side does.
@@ -67,6 +81,34 @@ impl Observed {
         );
         text.family(Kind::Gauge, "weir_uptime_seconds", "Time since the start.")
             .sample(&[], now.since(self.started).as_secs_f64());
+        if let Some(log) = &self.access_log {
+            self.write_access_log(text, log);
+        }
+    }
+
+    fn write_access_log(&self, text: &mut Text, log: &LogCounters) {
+        let mut counter = |name, help, count| {
+            text.family(Kind::Counter, name, help).sample(&[], count);
+        };
+        counter(
+            "weir_access_log_lines_total",
+            "Lines of the access log written.",
+            log.written.value(),
+        );
+        let dropped = self
+            .workers
+            .iter()
+            .map(|worker| worker.access_log_dropped.value());
+        counter(
+            "weir_access_log_dropped_total",
+            "Lines of the access log dropped, because there was no room or the file could not be written.",
+            dropped.sum::<u64>() + log.lost.value(),
+        );
+        counter(
+            "weir_access_log_errors_total",
+            "Times the file of the access log could not be opened or written.",
+            log.errors.value(),
+        );
     }
 }
 

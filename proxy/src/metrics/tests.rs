@@ -37,6 +37,7 @@ fn observed_with(adjust: impl FnOnce(&mut Plan)) -> Observed {
         snapshot: Arc::new(snapshot),
         tables,
         workers: (0..2).map(|_| Arc::default()).collect(),
+        access_log: Some(Arc::default()),
         ebpf: Box::new(|| EbpfStatus {
             active: true,
             interfaces: vec![InterfaceStatus {

@@ -62,6 +62,9 @@ pub struct WorkerCounters {
     /// Response heads timed by the worker's clock, because the kernel had no sample of the exchange.
     pub worker_samples: Counter,
 
+    /// Records for the access log that found no room.
+    pub access_log_dropped: Counter,
+
     /// Connections the ring holds, downstream and upstream, those that are being closed included.
     pub ring_connections: Gauge,
     /// Receive buffers in use.

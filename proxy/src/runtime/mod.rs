@@ -1,5 +1,6 @@
 //! The only folder that touches the world: descriptors, the kernel, threads and clocks.
 
+pub mod access_log;
 pub mod admin;
 pub mod budget;
 pub mod checks;

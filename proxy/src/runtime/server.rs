@@ -12,6 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+use super::access_log::{AccessLog, LogError, LogTarget, RingSink};
 use super::admin::{Readiness, ebpf_status};
 use super::budget::Budget;
 use super::checks::Checks;
@@ -51,6 +52,8 @@ pub struct ServerOptions {
     pub ebpf: EbpfMode,
     pub instance: String,
     pub settings: Settings,
+    /// Where a line for each exchange goes, if one is wanted.
+    pub access_log: Option<LogTarget>,
     /// How long a drain waits for exchanges in flight.
     pub drain: Duration,
 }
@@ -66,6 +69,8 @@ pub enum ServerError {
     Dataplane(#[from] DataplaneError),
     #[error(transparent)]
     TablesFull(#[from] TablesFull),
+    #[error(transparent)]
+    AccessLog(#[from] LogError),
     #[error("worker {worker}: {source}")]
     Ring { worker: usize, source: RingError },
     #[error("worker {worker} cannot go on: {source}")]
@@ -98,6 +103,9 @@ pub struct Server {
     dataplane: Arc<Dataplane>,
     snapshot: Arc<Snapshot>,
     counters: Vec<Arc<WorkerCounters>>,
+    access_log: Option<AccessLog>,
+    /// One for each worker, where there is a log.
+    log_sinks: Vec<RingSink>,
 }
 
 impl Server {
@@ -138,14 +146,20 @@ impl Server {
                 generation: endpoint.row.generation,
             });
         }
+        let counters: Vec<Arc<WorkerCounters>> = (0..workers).map(|_| Arc::default()).collect();
+        let log = options.access_log.take();
+        let log = log.map(|target| AccessLog::start(target, &counters));
+        let (access_log, log_sinks) = log.transpose()?.unzip();
         let budget = budget(descriptors, workers);
         Ok(Self {
             workers,
             budget,
+            access_log,
+            log_sinks: log_sinks.unwrap_or_default(),
+            counters,
             listeners,
             dataplane: Arc::new(dataplane),
             snapshot: Arc::new(snapshot),
-            counters: (0..workers).map(|_| Arc::default()).collect(),
             options,
         })
     }
@@ -159,6 +173,7 @@ impl Server {
             snapshot: self.snapshot.clone(),
             tables: self.dataplane.tables(),
             workers: self.counters.clone(),
+            access_log: self.access_log.as_ref().map(|log| log.counters.clone()),
             ebpf: Box::new(move || ebpf_status(&dataplane)),
         }
     }
@@ -172,10 +187,15 @@ impl Server {
         let cpus = allowed_cpus();
         let (ended, mut endings) = mpsc::unbounded_channel();
         let mut running = Vec::new();
+        let mut sinks = std::mem::take(&mut self.log_sinks).into_iter();
         for (worker, listeners) in std::mem::take(&mut self.listeners).into_iter().enumerate() {
             // Fewer workers than CPUs share the host with others: two proxies must not end up on the same one.
-            let cpu = (self.workers == cpus.len()).then(|| cpus[worker]);
-            running.push(self.start_worker(worker, cpu, listeners, ended.clone())?);
+            let place = Place {
+                worker,
+                cpu: (self.workers == cpus.len()).then(|| cpus[worker]),
+                log: sinks.next(),
+            };
+            running.push(self.start_worker(place, listeners, ended.clone())?);
         }
         drop(ended);
         let mut checks = Checks::new(self.dataplane.tables());
@@ -209,13 +229,15 @@ impl Server {
             () = tokio::time::sleep(self.options.drain) => tracing::warn!("not drained in time: closing what is left"),
             _ = stop.recv() => tracing::warn!("stopped again: closing what is left"),
         }
+        if let Some(log) = self.access_log {
+            log.finish();
+        }
         Ok(())
     }
 
     fn start_worker(
         &self,
-        worker: usize,
-        cpu: Option<usize>,
+        Place { worker, cpu, log }: Place,
         listeners: Vec<Listener>,
         ended: mpsc::UnboundedSender<Result<(), ServerError>>,
     ) -> Result<Running, ServerError> {
@@ -236,13 +258,16 @@ impl Server {
         };
         let counters = self.counters[worker].clone();
         let samples = self.dataplane.tables().samples;
-        let core = Proxy::new(
+        let mut core = Proxy::new(
             self.snapshot.clone(),
             settings,
             balancer,
             samples,
             counters.clone(),
         );
+        if let Some(sink) = log {
+            core.log_to(Box::new(sink));
+        }
         let flows = self.dataplane.flows();
         let main = move || -> Result<(), ServerError> {
             if let Some(cpu) = cpu {
@@ -263,6 +288,14 @@ impl Server {
             .map_err(system)?;
         Ok(Running { handle, thread })
     }
+}
+
+/// What is a worker's own.
+struct Place {
+    worker: usize,
+    /// The one it is pinned to.
+    cpu: Option<usize>,
+    log: Option<RingSink>,
 }
 
 struct Running {

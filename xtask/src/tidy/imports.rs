@@ -7,11 +7,12 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 16] = [
+const MODULES: [(&str, &[&str]); 17] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
     ("timer", &["moment"]),
+    ("access_log", &["moment"]),
     ("route", &["http"]),
     ("cel", &[]),
     ("affinity", &["http", "balance", "cel"]),
@@ -30,15 +31,36 @@ const MODULES: [(&str, &[&str]); 16] = [
     (
         "exchange",
         &[
-            "moment", "http", "balance", "timer", "route", "affinity", "snapshot", "metrics",
-            "seam", "conn",
+            "moment",
+            "http",
+            "balance",
+            "timer",
+            "access_log",
+            "route",
+            "affinity",
+            "snapshot",
+            "metrics",
+            "seam",
+            "conn",
         ],
     ),
     (
         "runtime",
         &[
-            "moment", "http", "balance", "timer", "route", "affinity", "check", "snapshot",
-            "config", "metrics", "seam", "conn", "exchange",
+            "moment",
+            "http",
+            "balance",
+            "timer",
+            "access_log",
+            "route",
+            "affinity",
+            "check",
+            "snapshot",
+            "config",
+            "metrics",
+            "seam",
+            "conn",
+            "exchange",
         ],
     ),
     (

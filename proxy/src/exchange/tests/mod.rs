@@ -6,6 +6,7 @@ mod setup;
 mod wire;
 mod world;
 
+mod access_log;
 mod back_pressure;
 mod bodies;
 mod breaking;

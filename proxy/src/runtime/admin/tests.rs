@@ -51,6 +51,7 @@ fn observed() -> Observed {
         snapshot: Arc::new(snapshot),
         tables,
         workers: vec![Arc::default()],
+        access_log: None,
         ebpf: Box::new(EbpfStatus::default),
     }
 }
