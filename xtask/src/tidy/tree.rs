@@ -2,7 +2,7 @@
 
 use super::Problem;
 
-const TOP: [&str; 11] = [
+const TOP: [&str; 10] = [
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE",
@@ -11,7 +11,6 @@ const TOP: [&str; 11] = [
     "docs",
     "ebpf",
     "proxy",
-    "rendezvous",
     "tests",
     "xtask",
 ];
