@@ -11,6 +11,7 @@ use super::backend::{Backend, BackendId};
 use super::endpoint::{Endpoint, Weight};
 use super::lease::Method;
 use super::p2c::below;
+use super::rows::EndpointRow;
 use super::shared::SharedTables;
 use super::state::EndpointState;
 use crate::moment::Moment;
@@ -24,6 +25,8 @@ pub struct ActiveSet {
     /// The candidates as affinity sees them; made when a key first asks for it.
     rendezvous: Candidates,
     is_rendezvous_made: bool,
+    /// All endpoints that are not drained, where the policy bounds how many of them may be out.
+    members: Vec<EndpointRow>,
 }
 
 /// An endpoint that may be picked: small, so that those of a large backend stay in the processor's caches.
@@ -133,11 +136,25 @@ impl ActiveSet {
             .find_map(|(first, bucket)| best(first, bucket, false))
     }
 
+    /// The endpoints of a backend that are not drained; `None` if these are another backend's.
+    pub fn members(&self, backend: BackendId) -> Option<&[EndpointRow]> {
+        self.found
+            .is_some_and(|found| found.backend == backend)
+            .then_some(&self.members)
+    }
+
     #[cold]
     fn refresh(&mut self, backend: &Backend, tables: &SharedTables, now: Moment) {
         let state = |endpoint: &Endpoint| EndpointState::of(tables, endpoint.row);
+        let restored_health = backend.policy.health.restored_health();
         for endpoint in backend.endpoints() {
-            state(endpoint).readmit_if_due(backend.policy.health.restored_health(), now);
+            if state(endpoint).readmit_if_due(restored_health, now) {
+                let (name, namespace) = (&backend.name, &backend.namespace);
+                tracing::info!(
+                    "endpoint {} of {namespace}/{name} is back in the pool",
+                    endpoint.key
+                );
+            }
         }
 
         // Read before the rows: an ejection in between raises it, and we look again at the next pick.
@@ -152,6 +169,12 @@ impl ActiveSet {
             Method::Rejected
         };
         self.is_rendezvous_made = false;
+        self.members.clear();
+        if backend.policy.max_ejected.is_some() {
+            let endpoints = backend.endpoints().iter();
+            let members = endpoints.filter(|endpoint| !endpoint.weight.is_drained());
+            self.members.extend(members.map(|endpoint| endpoint.row));
+        }
         let weighted = method == Method::P2c && self.weigh(backend);
         self.found = Some(Found {
             backend: backend.id,

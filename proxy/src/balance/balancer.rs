@@ -5,13 +5,15 @@ use rand::rngs::Xoshiro256PlusPlus;
 use weir_rendezvous::AffinityKey;
 
 use super::active::ActiveSet;
-use super::backend::Backend;
+use super::backend::{Backend, BackendId};
+use super::ejection::{Ejection, Outs, Verdict};
 use super::endpoint::Endpoint;
 use super::lease::{Lease, Method};
 use super::load;
 use super::outcome::Outcome;
-use super::outlier::{Ejection, Suggested};
+use super::outlier::Suggested;
 use super::p2c::{below, better_of_two};
+use super::rows::EndpointRow;
 use super::score::Score;
 use super::shared::SharedTables;
 use super::state::{EndpointState, reading};
@@ -121,7 +123,7 @@ impl Balancer {
     fn lease(&self, backend: &Backend, place: usize, method: Method) -> Lease {
         let endpoint = &backend.endpoints()[place];
         load::on_pick(&self.tables, self.worker, endpoint.row.index);
-        Lease::new(endpoint, method, backend.policy.health)
+        Lease::new(backend, endpoint, method)
     }
 
     /// A number below `limit`, for what is drawn before a backend is picked from.
@@ -129,8 +131,9 @@ impl Balancer {
         below(limit as usize, &mut self.random) as u64
     }
 
-    /// Gives a lease back with what the attempt said of its endpoint. Returns the ejection it caused, if it did.
-    pub fn finish(&mut self, lease: Lease, outcome: Outcome, now: Moment) -> Option<Ejection> {
+    /// Gives a lease back with what the attempt said of its endpoint. Returns what that led to, if a failure was one too
+    /// many.
+    pub fn finish(&mut self, lease: Lease, outcome: Outcome, now: Moment) -> Option<Verdict> {
         self.finish_suggesting(lease, outcome, Suggested::default(), now)
     }
 
@@ -141,7 +144,7 @@ impl Balancer {
         outcome: Outcome,
         suggested: Suggested,
         now: Moment,
-    ) -> Option<Ejection> {
+    ) -> Option<Verdict> {
         load::on_finish(&self.tables, self.worker, lease.row.index, outcome);
 
         let state = EndpointState::of(&self.tables, lease.row);
@@ -150,7 +153,9 @@ impl Balancer {
             return None;
         }
         // The end of an ejection comes before the failures after it, also if no pick has noticed it yet.
-        state.readmit_if_due(lease.policy.restored_health(), now);
+        if state.readmit_if_due(lease.policy.restored_health(), now) {
+            tracing::info!("endpoint {} is back in the pool", lease.address);
+        }
         match outcome {
             Outcome::Success { latency } => {
                 state.record_success(latency);
@@ -158,15 +163,39 @@ impl Balancer {
             }
             Outcome::Failure => {
                 let before = state.record_failure();
-                let length = lease.policy.ejects_for(before, suggested)?;
+                let (trigger, length) = lease.policy.decide(before, suggested)?;
                 let until = state.eject(length, now)?;
-                Some(Ejection {
+                if let Some(limit) = lease.max_ejected
+                    && self.outs(lease.backend, now).exceed(limit)
+                {
+                    state.withdraw_ejection(until);
+                    return Some(Verdict::Spared);
+                }
+                state.confirm_ejection();
+                Some(Verdict::Ejected(Ejection {
+                    backend: lease.backend,
                     address: lease.address,
+                    trigger,
                     length,
                     until,
-                })
+                }))
             }
             Outcome::Neutral => None,
+        }
+    }
+
+    /// How many of a backend are out of the pool. Of one whose snapshot was replaced since, nobody can tell: all.
+    fn outs(&self, backend: BackendId, now: Moment) -> Outs {
+        let members = self.active.get(backend.place);
+        let members = members.and_then(|active| active.members(backend));
+        let members = members.unwrap_or_default();
+        let is_out = |row: &&EndpointRow| !EndpointState::of(&self.tables, **row).is_active(now);
+        match members.len() {
+            0 => Outs { out: 1, all: 0 },
+            all => Outs {
+                out: members.iter().filter(is_out).count(),
+                all,
+            },
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use super::backend::{Backend, BackendId};
 use super::endpoint::Endpoint;
-use super::outlier::HealthPolicy;
+use super::outlier::{HealthPolicy, Percent};
 use super::rows::EndpointRow;
 
 /// One attempt on one endpoint. It counts as pending until it is given back with
@@ -14,17 +15,21 @@ pub struct Lease {
     pub(super) row: EndpointRow,
     pub(super) address: SocketAddr,
     pub(super) method: Method,
-    /// The policy of the backend the attempt was made for, which may be gone when the attempt ends.
+    /// For which the attempt was made. It may be gone when the attempt ends, so that its policy comes along.
+    pub(super) backend: BackendId,
     pub(super) policy: HealthPolicy,
+    pub(super) max_ejected: Option<Percent>,
 }
 
 impl Lease {
-    pub(super) fn new(endpoint: &Endpoint, method: Method, policy: HealthPolicy) -> Self {
+    pub(super) fn new(backend: &Backend, endpoint: &Endpoint, method: Method) -> Self {
         Self {
             row: endpoint.row,
             address: endpoint.address,
             method,
-            policy,
+            backend: backend.id,
+            policy: backend.policy.health,
+            max_ejected: backend.policy.max_ejected,
         }
     }
 

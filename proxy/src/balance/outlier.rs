@@ -1,10 +1,8 @@
 //! Who leaves the pool, and for how long. Decided on a failure, from what was known of the endpoint before it.
 
-use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::moment::Moment;
+use super::ejection::Trigger;
 
 /// When a backend's endpoints are ejected. The default one ejects after five failures in a row: an endpoint that keeps
 /// failing leaves the pool without any configuration.
@@ -63,6 +61,10 @@ impl Percent {
         }
     }
 
+    pub const fn value(self) -> u8 {
+        self.0
+    }
+
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / 100.0
     }
@@ -77,30 +79,23 @@ pub struct Before {
     pub times_ejected: u64,
 }
 
-/// An endpoint has just left the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ejection {
-    pub address: SocketAddr,
-    pub length: Duration,
-    pub until: Moment,
-}
-
-impl fmt::Display for Ejection {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} is ejected for {:?}", self.address, self.length)
-    }
-}
-
 impl HealthPolicy {
     /// For how long the failure ejects, if it does.
     pub fn ejects_for(&self, before: Before, suggested: Suggested) -> Option<Duration> {
+        self.decide(before, suggested).map(|(_, length)| length)
+    }
+
+    /// Why and for how long the failure ejects, if it does.
+    pub(super) fn decide(
+        &self,
+        before: Before,
+        suggested: Suggested,
+    ) -> Option<(Trigger, Duration)> {
         let eviction = self.eviction?;
-        if !eviction.is_triggered(before) {
-            return None;
-        }
+        let trigger = eviction.trigger(before)?;
         let base = eviction.base(suggested);
         let times = u32::try_from(before.times_ejected).unwrap_or(u32::MAX);
-        Some(base.saturating_mul(times.saturating_add(1)))
+        Some((trigger, base.saturating_mul(times.saturating_add(1))))
     }
 
     /// Health of a readmitted endpoint; `None`: the one it left with.
@@ -125,18 +120,20 @@ impl Eviction {
             .unwrap_or(Self::DEFAULT_DURATION)
     }
 
-    fn is_triggered(&self, before: Before) -> bool {
+    fn trigger(&self, before: Before) -> Option<Trigger> {
         if self.health_threshold.is_none() && self.consecutive_failures.is_none() {
-            return true;
+            return Some(Trigger::Failure);
         }
-        let unhealthy = self
-            .health_threshold
-            .is_some_and(|threshold| before.health < threshold.fraction());
         let failures = before.consecutive_failures.saturating_add(1);
-        let failed_often = self
-            .consecutive_failures
-            .is_some_and(|limit| limit > 0 && failures >= limit.into());
-        unhealthy || failed_often
+        let is_reached = |limit: u32| limit > 0 && failures >= limit.into();
+        if self.consecutive_failures.is_some_and(is_reached) {
+            return Some(Trigger::ConsecutiveFailures(failures));
+        }
+        let threshold = self.health_threshold?;
+        (before.health < threshold.fraction()).then_some(Trigger::Health {
+            was: before.health,
+            threshold,
+        })
     }
 }
 

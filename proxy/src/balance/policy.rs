@@ -1,13 +1,16 @@
 //! How the endpoints of a backend are chosen and judged: what an operator may set, with the defaults.
 
 use super::bounded_load::BoundedLoad;
-use super::outlier::HealthPolicy;
+use super::outlier::{HealthPolicy, Percent};
 
 /// One backend's. The default asks for nothing: two draws, and the default ejection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Policy {
     /// When an endpoint is ejected.
     pub health: HealthPolicy,
+    /// How many of the endpoints that are not drained may be out of the pool, active checks included, for another one to
+    /// be ejected; `None`: all. It binds ejections by traffic, not those by checks.
+    pub max_ejected: Option<Percent>,
     /// How much more than the average a bound endpoint may carry; `None`: any load.
     pub bounded_load: Option<BoundedLoad>,
 }

@@ -2,7 +2,7 @@
 //! step on one field, and nothing relies on two fields agreeing.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
 use weir_common::EndpointStateCells;
@@ -127,7 +127,7 @@ impl<'a> EndpointState<'a> {
 
     /// When the ejection by traffic ends; `None` if there is none.
     pub fn ejected_until(&self, now: Moment) -> Option<Moment> {
-        let until = Moment::from_nanos(self.cells.ejected_until_ns.load(Relaxed));
+        let until = Moment::from_nanos(self.cells.ejected_until_ns.load(SeqCst));
         (self.is_current() && until > now).then_some(until)
     }
 
@@ -163,24 +163,36 @@ impl<'a> EndpointState<'a> {
     }
 
     /// Ejects for this long; returns until when. Nothing changes for an endpoint that is ejected already, also if
-    /// another worker was faster by a hair.
+    /// another worker was faster by a hair. It holds once it is confirmed or withdrawn.
     pub fn eject(&self, length: Duration, now: Moment) -> Option<Moment> {
         let until = now + length;
+        // In one order with what other workers eject at the same time: of two at least one sees the other.
         self.cells
             .ejected_until_ns
-            .compare_exchange(0, until.as_nanos(), Relaxed, Relaxed)
+            .compare_exchange(0, until.as_nanos(), SeqCst, Relaxed)
             .ok()?;
-        self.cells.times_ejected.fetch_add(1, Relaxed);
-        self.cells.ejections_total.fetch_add(1, Relaxed);
-        self.announce_change();
         Some(until)
     }
 
-    /// Makes an endpoint active again whose ejection is over, with this health if there is one to restore.
-    pub fn readmit_if_due(&self, restore_health: Option<f64>, now: Moment) {
+    /// Takes an ejection back that nobody was told of.
+    pub fn withdraw_ejection(&self, until: Moment) {
+        let cell = &self.cells.ejected_until_ns;
+        let _ = cell.compare_exchange(until.as_nanos(), 0, SeqCst, Relaxed);
+    }
+
+    /// Counts an ejection and tells every worker.
+    pub fn confirm_ejection(&self) {
+        self.cells.times_ejected.fetch_add(1, Relaxed);
+        self.cells.ejections_total.fetch_add(1, Relaxed);
+        self.announce_change();
+    }
+
+    /// Makes an endpoint active again whose ejection is over, with this health if there is one to restore. True for the
+    /// one caller of all workers that did it.
+    pub fn readmit_if_due(&self, restore_health: Option<f64>, now: Moment) -> bool {
         let until = self.cells.ejected_until_ns.load(Relaxed);
         if until == 0 || until > now.as_nanos() || !self.is_current() {
-            return;
+            return false;
         }
         let won = self
             .cells
@@ -193,6 +205,7 @@ impl<'a> EndpointState<'a> {
             }
             self.announce_change();
         }
+        won
     }
 
     pub fn count_check(&self, result: CheckResult) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
-use crate::balance::{BoundedLoad, HealthPolicy, Policy};
+use crate::balance::{BoundedLoad, HealthPolicy, Percent, Policy};
 use crate::check::ActiveCheck;
 use crate::route::RetryBudget;
 use crate::snapshot::{BackendPolicy, PartOrigin};
@@ -16,6 +16,7 @@ pub struct Treatment {
     pub health: Part<HealthPolicy>,
     pub affinity: Part<Affinity>,
     pub bounded_load: Part<BoundedLoad>,
+    pub max_ejected: Part<Percent>,
     pub active_check: Part<ActiveCheck>,
 }
 
@@ -37,6 +38,7 @@ impl Treatment {
             health: self.health.or_else(|| other.health.clone()),
             affinity: self.affinity.or_else(|| other.affinity.clone()),
             bounded_load: self.bounded_load.or_else(|| other.bounded_load.clone()),
+            max_ejected: self.max_ejected.or_else(|| other.max_ejected.clone()),
             active_check: self.active_check.or_else(|| other.active_check.clone()),
         }
     }
@@ -47,6 +49,7 @@ impl Treatment {
             ("health", by(&self.health)),
             ("sessionAffinity", by(&self.affinity)),
             ("boundedLoad", by(&self.bounded_load)),
+            ("maxEjectedPercent", by(&self.max_ejected)),
             ("activeCheck", by(&self.active_check)),
         ];
         parts.into_iter().filter_map(|(name, by)| Some((name, by?)))
@@ -58,6 +61,7 @@ impl Treatment {
             balance: Policy {
                 health: value(&self.health).unwrap_or_default(),
                 bounded_load: value(&self.bounded_load),
+                max_ejected: value(&self.max_ejected),
             },
             affinity: value(&self.affinity),
             retry_budget: RetryBudget::default(),

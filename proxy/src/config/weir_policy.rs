@@ -6,7 +6,7 @@ use super::reader::{Cursor, Object};
 use super::resources::{Policy, Resources};
 use super::treatment::part;
 use super::{active_check, agentgateway, targets};
-use crate::balance::BoundedLoad;
+use crate::balance::{BoundedLoad, Percent};
 
 pub fn read_policy<'a>(
     object: &mut Object<'a>,
@@ -25,13 +25,15 @@ pub fn read_policy<'a>(
         .map(|backend| agentgateway::read_treatment(&backend))
         .unwrap_or_default();
     treatment.bounded_load = part(&mut spec, "boundedLoad", read_bounded_load);
+    treatment.max_ejected = part(&mut spec, "maxEjectedPercent", |at| {
+        at.whole(0..=100).and_then(Percent::new)
+    });
     treatment.active_check = part(&mut spec, "activeCheck", active_check::read);
     spec.unsupported(&[
         "scoring",
         "latency",
         "slowStart",
         "circuitBreaker",
-        "maxEjectedPercent",
         "retryBudget",
         "hedge",
     ]);

@@ -40,7 +40,7 @@ use weir_common::{FlowSampleCells, Table};
 pub use failure::Failure;
 pub use settings::Settings;
 
-use crate::balance::{BackendId, Balancer, Lease, Outcome, Suggested};
+use crate::balance::{Backend, BackendId, Balancer, Ejection, Lease, Outcome, Suggested, Verdict};
 use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab};
 use crate::http::h1::{
     BodyDecoder, HeadError, RequestHead, ResponseEncoding, ResponseHead, encode,
@@ -361,12 +361,33 @@ impl Proxy {
         suggested: Suggested,
         now: Moment,
     ) {
-        if let Some(lease) = lease
-            && let Some(ejection) = self
-                .balancer
+        let verdict = lease.and_then(|lease| {
+            self.balancer
                 .finish_suggesting(lease, outcome, suggested, now)
-        {
-            tracing::info!("endpoint {ejection}");
+        });
+        match verdict {
+            Some(Verdict::Ejected(ejection)) => self.report(ejection),
+            Some(Verdict::Spared) => self.counters.ejections_prevented.increment(),
+            None => {}
+        }
+    }
+
+    #[cold]
+    fn report(&self, ejection: Ejection) {
+        let Ejection {
+            address,
+            trigger,
+            length,
+            ..
+        } = ejection;
+        match self.snapshots.backend(ejection.backend) {
+            Some(Backend {
+                namespace, name, ..
+            }) => tracing::warn!(
+                "endpoint {address} of {namespace}/{name} is ejected for {length:?} after {trigger}"
+            ),
+            // Of a snapshot nobody holds any more.
+            None => tracing::warn!("endpoint {address} is ejected for {length:?} after {trigger}"),
         }
     }
 

@@ -55,6 +55,8 @@ pub struct WorkerCounters {
     pub selections: CounterOf<Method>,
     /// Requests without a usable affinity value, where one was wanted.
     pub unbound: CounterOf<Unbound>,
+    /// Ejections that did not happen because too many of the backend were out already.
+    pub ejections_prevented: Counter,
     /// Picks that found nothing.
     pub no_endpoint: Counter,
     /// Response heads timed by the kernel.

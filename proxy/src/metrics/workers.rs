@@ -144,6 +144,11 @@ impl Sums<'_> {
             |worker| &worker.unbound,
         );
         self.counter(
+            "weir_ejections_prevented_total",
+            "Ejections that did not happen because too many of the backend were out already.",
+            |worker| &worker.ejections_prevented,
+        );
+        self.counter(
             "weir_no_endpoint_total",
             "Picks that found nothing to pick.",
             |worker| &worker.no_endpoint,

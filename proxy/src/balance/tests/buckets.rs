@@ -54,3 +54,16 @@ fn a_bucket_whose_active_endpoints_are_all_drained_keeps_its_ejected_ones_out() 
     pool.fail_times(2, 5);
     assert_eq!(pool.shares(100), [0, 0, 100]);
 }
+
+#[test]
+fn an_endpoint_that_is_ejected_does_not_serve_in_the_place_of_a_drained_one() {
+    // The operator has said that what works here shall serve nobody: neither shall what does not work.
+    let mut pool = Pool::of_weights(&[0, 1]);
+    pool.fail_times(1, 5);
+    assert_eq!(pool.pick_on(0).err(), Some(NoEndpoint));
+    let key = AffinityKey::of(b"client-a");
+    let bound = pool.workers[0].pick_bound(&pool.backend, key, &[], pool.now);
+    assert_eq!(bound.err(), Some(NoEndpoint));
+    pool.advance(seconds(3));
+    assert_eq!(pool.shares(10), [0, 10]);
+}

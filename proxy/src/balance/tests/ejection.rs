@@ -163,6 +163,54 @@ fn without_an_eviction_block_only_the_score_falls() {
     assert!(pool.shares(1000)[0] > 0, "drawn twice now and then");
 }
 
+fn half_at_most(weights: &[u16]) -> Pool {
+    let mut pool = Pool::of_weights(weights);
+    pool.backend.policy.max_ejected = Percent::new(50);
+    // Workers know a backend from picking.
+    pool.shares(1);
+    pool
+}
+
+#[test]
+fn an_ejection_beyond_the_limit_does_not_happen_and_says_so() {
+    let mut pool = half_at_most(&[1, 1, 1, 0]);
+    assert!(pool.fail_times(0, 5).is_some(), "one of three");
+    assert_eq!(pool.fail_times(1, 9), None, "two of three are too many");
+    assert_eq!(pool.figures(1).ejected_for, None);
+    assert_eq!(pool.figures(1).ejections, 0);
+    let lease = pool.lease_of(1);
+    let verdict = pool.workers[0].finish(lease, Outcome::Failure, pool.now);
+    assert_eq!(verdict, Some(Verdict::Spared));
+
+    pool.advance(seconds(3));
+    pool.shares(1);
+    let ejection = pool.fail(1).expect("the first one is back");
+    assert_eq!(ejection.length, seconds(3), "being spared does not count");
+    assert_eq!(ejection.trigger, Trigger::ConsecutiveFailures(11));
+}
+
+#[test]
+fn endpoints_that_fail_checks_count_as_out() {
+    let mut pool = half_at_most(&[1, 1, 1]);
+    let row = pool.backend.endpoints()[2].row;
+    let mut checked = Checked::new(pool.tables.clone(), row);
+    checked.set_failing(true);
+    assert_eq!(pool.fail_times(0, 5), None);
+    checked.set_failing(false);
+    assert!(pool.fail(0).is_some());
+}
+
+#[test]
+fn an_attempt_that_outlived_its_snapshot_ejects_nobody_where_there_is_a_limit() {
+    let mut pool = half_at_most(&[1, 1, 1]);
+    pool.fail_times(0, 4);
+    let late = pool.lease_of(0);
+    pool.backend.id.revision += 1;
+    pool.shares(1);
+    assert_eq!(pool.finish(late, Outcome::Failure), None);
+    assert!(pool.fail(0).is_some());
+}
+
 #[test]
 fn an_ejection_does_not_outlive_the_endpoint_it_was_meant_for() {
     let policy = HealthPolicy {
@@ -187,6 +235,7 @@ fn an_ejection_does_not_outlive_the_endpoint_it_was_meant_for() {
 
     // Nor does a return that comes due by the old snapshot touch the successor.
     successor.eject(seconds(1), pool.now);
+    successor.confirm_ejection();
     pool.advance(seconds(3));
     pool.shares(1);
     assert_eq!(successor.reading().health, 1.0);

@@ -91,14 +91,17 @@ impl Pool {
     }
 
     fn finish(&mut self, lease: Lease, outcome: Outcome) -> Option<Ejection> {
-        self.workers[0].finish(lease, outcome, self.now)
+        match self.workers[0].finish(lease, outcome, self.now)? {
+            Verdict::Ejected(ejection) => Some(ejection),
+            Verdict::Spared => None,
+        }
     }
 
     /// A lease of this very endpoint, as one drawn earlier.
     fn lease_of(&mut self, place: usize) -> Lease {
         let endpoint = &self.backend.endpoints()[place];
         load::on_pick(&self.tables, 0, endpoint.row.index);
-        Lease::new(endpoint, Method::P2c, self.backend.policy.health)
+        Lease::new(&self.backend, endpoint, Method::P2c)
     }
 
     /// One attempt on this very endpoint that fails.

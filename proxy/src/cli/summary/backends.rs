@@ -31,11 +31,14 @@ fn policy(policy: &BackendPolicy) -> String {
     let affinity = affinity.map(|source| shortened(source, EXPRESSION));
     let bounded = policy.balance.bounded_load;
     let bounded = bounded.map(|factor| format!("{} times the average", factor.factor()));
+    let max_ejected = policy.balance.max_ejected;
+    let max_ejected = max_ejected.map(|limit| format!("{} % of the endpoints", limit.value()));
     let check = policy.check.as_ref().map(ToString::to_string);
     let lines = [
         ("health", "ejection", ejection),
         ("sessionAffinity", "affinity", affinity),
         ("boundedLoad", "bounded load", bounded),
+        ("maxEjectedPercent", "ejected at most", max_ejected),
         ("activeCheck", "check", check),
     ];
     let mut text = String::new();

@@ -365,6 +365,10 @@ spec:
             "spec.boundedLoad: is a list; write a number of at least 1",
         ),
         (
+            "  maxEjectedPercent: 101",
+            "spec.maxEjectedPercent: 101 is out of range; write a whole number from 0 to 100",
+        ),
+        (
             "  boundedload: 2",
             "spec.boundedload: is not a known field; did you mean `boundedLoad`?",
         ),

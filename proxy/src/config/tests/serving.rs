@@ -230,6 +230,7 @@ metadata: {name: spread}
 spec:
   targetRefs: [{kind: Service, name: shop}]
   boundedLoad: 1.25
+  maxEjectedPercent: 30
 ---
 apiVersion: agentgateway.dev/v1alpha1
 kind: AgentgatewayPolicy
@@ -241,6 +242,7 @@ spec:
     let plan = plan(&text);
     let policy = &plan.backends[0].policy;
     assert_eq!(policy.balance.bounded_load, BoundedLoad::new(1.25));
+    assert_eq!(policy.balance.max_ejected, Percent::new(30));
     assert_eq!(policy.balance.health, HealthPolicy::default());
     assert_eq!(policy.affinity, Affinity::compile("request.path").ok());
 }
