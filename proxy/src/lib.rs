@@ -7,6 +7,7 @@ pub mod balance;
 pub mod cel;
 pub mod check;
 pub mod cli;
+pub mod condition;
 pub mod config;
 pub mod conn;
 pub mod exchange;

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use crate::affinity::Affinity;
 use crate::balance::{
-    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRow, EndpointRows, Policy,
-    TablesFull, Weight,
+    Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRow, EndpointRows, LatencySpan,
+    Policy, TablesFull, Weight,
 };
 use crate::check::ActiveCheck;
+use crate::condition::Condition;
 use crate::route::{RetryBudget, Rules, Split};
 
 /// Listeners and backends at one time.
@@ -69,6 +70,9 @@ pub struct BackendPolicy {
     pub affinity: Option<Affinity>,
     /// How its endpoints are checked, beside what their traffic says.
     pub check: Option<ActiveCheck>,
+    /// Which responses mean that their endpoint is unhealthy. Unset: those of status 500 and above.
+    pub condition: Option<Condition>,
+    pub latency: LatencySpan,
     pub retry_budget: RetryBudget,
     /// What was said of it, and by whom; the rest is as it is by default.
     pub origins: Vec<PartOrigin>,

@@ -42,7 +42,7 @@ pub use figures::Figures;
 pub use lease::{Lease, Method};
 pub use load::LeaseCounts;
 pub use locality::{Locality, LocalityMode, LocalityPolicy, Scope};
-pub use outcome::{LatencySample, LatencySource, Outcome};
+pub use outcome::{LatencySample, LatencySource, LatencySpan, Outcome};
 pub use outlier::{Before, Eviction, HealthPolicy, Percent, Suggested};
 pub use policy::Policy;
 pub use rows::{Departed, EndpointRow, EndpointRows, TablesFull};

@@ -28,6 +28,16 @@ pub struct LatencySample {
     pub self_delay: Duration,
 }
 
+/// Which part of an attempt counts as its latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LatencySpan {
+    /// From the last request byte out to the first response byte in.
+    #[default]
+    FirstByte,
+    /// From the start of the attempt, connecting included, to the last byte of its response, by the worker's clock.
+    Full,
+}
+
 /// Whose clock measured a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,4 +1,4 @@
-//! What expressions can ask of a request. A trait, so that nothing here knows how a message lies in memory.
+//! What expressions can ask of a request, and of its response where there is one. A trait, so that nothing here knows how a message lies in memory.
 
 use std::net::IpAddr;
 
@@ -18,6 +18,20 @@ pub trait Attributes {
     fn for_each_header<'a>(&'a self, see: &mut dyn FnMut(&'a [u8], &'a [u8]));
     /// Where the client connects from.
     fn source(&self) -> IpAddr;
+    /// Status of the response.
+    fn response_code(&self) -> Option<u16> {
+        None
+    }
+    /// Names and values of all fields of the response, in order.
+    fn for_each_response_header<'a>(&'a self, _see: &mut dyn FnMut(&'a [u8], &'a [u8])) {}
+}
+
+/// What an expression is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Request,
+    /// A request with its response.
+    Response,
 }
 
 /// One attribute an expression names.
@@ -31,12 +45,14 @@ pub enum Attribute {
     Version,
     Headers,
     SourceAddress,
+    ResponseCode,
+    ResponseHeaders,
     /// By `cookie(name)` alone.
     Cookies,
 }
 
 impl Attribute {
-    pub const ALL: [(&'static str, &'static str, Self); 8] = [
+    pub const ALL: [(&'static str, &'static str, Self); 10] = [
         ("request", "method", Self::Method),
         ("request", "path", Self::Path),
         ("request", "pathAndQuery", Self::PathAndQuery),
@@ -45,7 +61,28 @@ impl Attribute {
         ("request", "version", Self::Version),
         ("request", "headers", Self::Headers),
         ("source", "address", Self::SourceAddress),
+        ("response", "code", Self::ResponseCode),
+        ("response", "headers", Self::ResponseHeaders),
     ];
+
+    /// Those there are of a subject.
+    pub fn all_of(
+        subject: Subject,
+    ) -> impl Iterator<Item = &'static (&'static str, &'static str, Self)> {
+        Self::ALL.iter().filter(move |one| one.2.is_of(subject))
+    }
+
+    pub fn is_of(self, subject: Subject) -> bool {
+        subject == Subject::Response || !self.is_of_response()
+    }
+
+    pub fn is_of_response(self) -> bool {
+        matches!(self, Self::ResponseCode | Self::ResponseHeaders)
+    }
+
+    pub fn is_headers(self) -> bool {
+        matches!(self, Self::Headers | Self::ResponseHeaders)
+    }
 
     /// The attribute `root.field`.
     pub fn find(root: &str, field: &str) -> Option<Self> {

@@ -9,7 +9,7 @@ use cel_interpreter::common::ast::{
 };
 use cel_interpreter::{Env, IdedExpr, extensions};
 
-use super::attributes::Attribute;
+use super::attributes::{Attribute, Subject};
 use super::shape::{attribute, is_headers, literal};
 use super::{CompileError, Position};
 
@@ -109,20 +109,20 @@ pub static ENV: LazyLock<std::sync::Arc<Env>> = LazyLock::new(|| {
 ///
 /// The parser goes down as many levels as a text has brackets and operators, so it gets a stack of its own, and what
 /// nests too deeply is dropped there too.
-pub fn parse(source: &str) -> Result<(IdedExpr, Vec<Attribute>), CompileError> {
+pub fn parse(source: &str, subject: Subject) -> Result<(IdedExpr, Vec<Attribute>), CompileError> {
     const STACK: usize = 256 << 20;
     check_nesting(source)?;
     std::thread::scope(|scope| {
         let parser = std::thread::Builder::new()
             .name("weir-cel".into())
             .stack_size(STACK)
-            .spawn_scoped(scope, || parse_here(source));
+            .spawn_scoped(scope, || parse_here(source, subject));
         let parsed = parser.map_err(|_| CompileError::Unparsed)?.join();
         parsed.unwrap_or(Err(CompileError::Unparsed))
     })
 }
 
-fn parse_here(source: &str) -> Result<(IdedExpr, Vec<Attribute>), CompileError> {
+fn parse_here(source: &str, subject: Subject) -> Result<(IdedExpr, Vec<Attribute>), CompileError> {
     let parsed = ENV.parser().parse_with_source_info(source);
     let (mut expression, info) = parsed.map_err(|errors| {
         // Errors without a place are what the parser made of those with one.
@@ -137,6 +137,7 @@ fn parse_here(source: &str) -> Result<(IdedExpr, Vec<Attribute>), CompileError> 
     })?;
     let mut check = Check {
         source,
+        subject,
         info,
         scope: Vec::new(),
         reads: Vec::new(),
@@ -199,6 +200,7 @@ impl Bound {
 
 struct Check<'a> {
     source: &'a str,
+    subject: Subject,
     info: SourceInfo,
     /// Variables of the comprehensions around.
     scope: Vec<(String, Bound)>,
@@ -210,7 +212,7 @@ impl Check<'_> {
         if depth > MAX_DEPTH {
             return Err(CompileError::TooDeep);
         }
-        if let Some(attribute) = attribute(it) {
+        if let Some(attribute) = attribute(it).filter(|one| one.is_of(self.subject)) {
             return Ok(self.read(attribute));
         }
         let id = it.id;
@@ -237,7 +239,7 @@ impl Check<'_> {
         if !self.reads.contains(&attribute) {
             self.reads.push(attribute);
         }
-        let headers = attribute == Attribute::Headers;
+        let headers = attribute.is_headers();
         Bound {
             cost: if headers { HEAD } else { 1 },
             size: HEAD,
@@ -253,7 +255,8 @@ impl Check<'_> {
         if TYPES.contains(&name) {
             return Ok(Bound::of_size(8));
         }
-        let known = Attribute::ALL.map(|(root, field, _)| format!("{root}.{field}"));
+        let known = Attribute::all_of(self.subject);
+        let known: Vec<String> = known.map(|one| format!("{}.{}", one.0, one.1)).collect();
         Err(self.unknown(id, name, format!("there are {}", known.join(", "))))
     }
 
@@ -266,10 +269,9 @@ impl Check<'_> {
         if is_headers(&select.operand) {
             select.field.make_ascii_lowercase();
         } else if let Expr::Ident(root) = &select.operand.expr
-            && Attribute::ALL.iter().any(|one| one.0 == root)
+            && Attribute::all_of(self.subject).any(|one| one.0 == root)
         {
-            let fields = Attribute::ALL
-                .iter()
+            let fields = Attribute::all_of(self.subject)
                 .filter(|one| one.0 == root)
                 .map(|one| one.1);
             let fields: Vec<&str> = fields.collect();

@@ -1,13 +1,13 @@
 //! Any expression, through the interpreter: what it reads is put into variables first, and nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cel_interpreter::extractors::Arguments;
 use cel_interpreter::objects::Key;
 use cel_interpreter::{Context, ExecutionError, FunctionContext, IdedExpr};
 
-use super::attributes::{Attribute, Attributes, Found, cookie_in, header};
+use super::attributes::{Attribute, Attributes, Found, cookie_in};
 use super::check::ENV;
 use super::shape::text;
 use super::{EvaluationError, Value};
@@ -20,7 +20,7 @@ pub fn interpret<'a>(
     attributes: &dyn Attributes,
 ) -> Result<Value<'a>, EvaluationError> {
     let mut context = Context::with_env(ENV.clone());
-    for root in ["request", "source"] {
+    for root in ["request", "source", "response"] {
         context.add_variable_from_value(root, fields(root, reads, attributes));
     }
     if reads.contains(&Attribute::Cookies) {
@@ -51,7 +51,11 @@ fn fields(root: &str, reads: &[Attribute], attributes: &dyn Attributes) -> Field
 
 fn value(attribute: Attribute, attributes: &dyn Attributes) -> Option<cel_interpreter::Value> {
     match attribute {
-        Attribute::Headers => Some(headers(attributes).into()),
+        Attribute::Headers => Some(table(|see| attributes.for_each_header(see)).into()),
+        Attribute::ResponseHeaders => {
+            Some(table(|see| attributes.for_each_response_header(see)).into())
+        }
+        Attribute::ResponseCode => Some(i64::from(attributes.response_code()?).into()),
         Attribute::SourceAddress => Some(attributes.source().to_string().into()),
         _ => match text(attribute, attributes)? {
             Found::One(text) => Some(text.into()),
@@ -60,33 +64,25 @@ fn value(attribute: Attribute, attributes: &dyn Attributes) -> Option<cel_interp
     }
 }
 
-/// By name in lower case: one entry is a text, several are a list.
-fn headers(attributes: &dyn Attributes) -> Fields {
-    let mut names: Vec<String> = Vec::new();
-    attributes.for_each_header(&mut |name, _| {
-        names.extend(std::str::from_utf8(name).map(str::to_ascii_lowercase));
+/// By name in lower case: one entry is a text, several are a list. Of what is no text in any of its entries there is
+/// nothing.
+fn table<'a>(each: impl FnOnce(&mut dyn FnMut(&'a [u8], &'a [u8]))) -> Fields {
+    let mut entries: BTreeMap<String, Vec<Option<&str>>> = BTreeMap::new();
+    each(&mut |name, value| {
+        if let Ok(name) = std::str::from_utf8(name) {
+            let values = entries.entry(name.to_ascii_lowercase()).or_default();
+            values.push(std::str::from_utf8(value).ok());
+        }
     });
-    names.sort_unstable();
-    names.dedup();
-    let entries = names.into_iter().filter_map(|name| {
-        let value = match header(attributes, &name) {
-            Found::One(text) => text.into(),
-            Found::Several => all_of(attributes, &name).into(),
-            Found::Nothing | Found::Unreadable => return None,
+    let entries = entries.into_iter().filter_map(|(name, values)| {
+        let values: Option<Vec<&str>> = values.into_iter().collect();
+        let value = match &values?[..] {
+            [text] => (*text).into(),
+            texts => texts.to_vec().into(),
         };
         Some((Key::from(name), value))
     });
     entries.collect()
-}
-
-fn all_of(attributes: &dyn Attributes, name: &str) -> Vec<String> {
-    let mut values = Vec::new();
-    attributes.for_each_header(&mut |field, value| {
-        if field.eq_ignore_ascii_case(name.as_bytes()) {
-            values.extend(std::str::from_utf8(value).map(str::to_owned));
-        }
-    });
-    values
 }
 
 /// The request's cookies, for a function that outlives the borrow of the request.

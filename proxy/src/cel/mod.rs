@@ -1,4 +1,4 @@
-//! Expressions of the Common Expression Language over a request. An expression is checked once: what it names exists,
+//! Expressions of the Common Expression Language over a request, or over a request and its response. An expression is checked once: what it names exists,
 //! and its cost has a bound whatever request comes. Plain ones are then read straight off the request; the others go
 //! through the interpreter, which gives the same answers.
 
@@ -6,6 +6,7 @@ mod attributes;
 mod check;
 mod interpret;
 mod shape;
+mod status_test;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,7 @@ use std::net::IpAddr;
 
 use cel_interpreter::IdedExpr;
 
-use attributes::Attribute;
+use attributes::{Attribute, Subject};
 use shape::Shape;
 
 /// Characters an expression may have.
@@ -89,12 +90,22 @@ pub enum Value<'a> {
 pub struct EvaluationError;
 
 impl Program {
+    /// An expression over a request.
     pub fn compile(source: &str) -> Result<Self, CompileError> {
+        Self::compile_over(source, Subject::Request)
+    }
+
+    /// An expression over a request and its response.
+    pub fn compile_over_response(source: &str) -> Result<Self, CompileError> {
+        Self::compile_over(source, Subject::Response)
+    }
+
+    fn compile_over(source: &str, subject: Subject) -> Result<Self, CompileError> {
         let length = source.chars().count();
         if !(1..=MAX_LENGTH).contains(&length) {
             return Err(CompileError::Length { length });
         }
-        let (expression, reads) = check::parse(source)?;
+        let (expression, reads) = check::parse(source, subject)?;
         Ok(Self {
             source: source.to_owned(),
             shape: Shape::of(&expression),
@@ -106,6 +117,11 @@ impl Program {
     /// The text it was compiled from.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// Whether it asks anything of the request.
+    pub fn reads_request(&self) -> bool {
+        !self.reads.iter().all(|one| one.is_of_response())
     }
 
     pub fn evaluate<'a>(

@@ -5,6 +5,7 @@ use cel_interpreter::IdedExpr;
 use cel_interpreter::common::ast::{Expr, LiteralValue, operators};
 
 use super::attributes::{Attribute, Attributes, Found, cookie, header};
+use super::status_test::StatusTest;
 use super::{EvaluationError, Value};
 
 /// What an expression is, as far as that can be seen at a glance.
@@ -14,6 +15,7 @@ pub enum Shape {
     Cookie(String),
     /// Anything but the headers.
     Attribute(Attribute),
+    Status(StatusTest),
     /// For the interpreter.
     Other,
 }
@@ -22,13 +24,13 @@ impl Shape {
     pub fn of(expression: &IdedExpr) -> Self {
         match &expression.expr {
             Expr::Select(select) if !select.test => match attribute(expression) {
-                Some(Attribute::Headers) => Self::Other,
+                Some(attribute) if attribute.is_headers() => Self::Other,
                 Some(attribute) => Self::Attribute(attribute),
-                None if is_headers(&select.operand) => Self::Header(select.field.clone()),
+                None if is_request_headers(&select.operand) => Self::Header(select.field.clone()),
                 None => Self::Other,
             },
             Expr::Call(call) => match (call.func_name.as_str(), &call.target, &call.args[..]) {
-                (operators::INDEX, None, [map, key]) if is_headers(map) => {
+                (operators::INDEX, None, [map, key]) if is_request_headers(map) => {
                     literal(key).map_or(Self::Other, |name| Self::Header(name.to_owned()))
                 }
                 ("cookie", None, [name]) => {
@@ -39,7 +41,7 @@ impl Shape {
                     shape @ (Self::Attribute(_) | Self::Cookie(_)) => shape,
                     _ => Self::Other,
                 },
-                _ => Self::Other,
+                _ => StatusTest::of(expression).map_or(Self::Other, Self::Status),
             },
             _ => Self::Other,
         }
@@ -55,6 +57,10 @@ impl Shape {
             Self::Cookie(name) => cookie(attributes, name),
             Self::Attribute(Attribute::SourceAddress) => {
                 return Some(Ok(Value::Address(attributes.source())));
+            }
+            Self::Status(test) => {
+                let code = attributes.response_code().ok_or(EvaluationError);
+                return Some(code.map(|code| Value::Bool(test.holds(code))));
             }
             Self::Attribute(attribute) => text(*attribute, attributes)?,
             Self::Other => return None,
@@ -80,6 +86,7 @@ pub fn text(attribute: Attribute, attributes: &dyn Attributes) -> Option<Found<'
         Attribute::Scheme => attributes.scheme().as_bytes(),
         Attribute::Version => attributes.version().as_bytes(),
         Attribute::Headers | Attribute::Cookies | Attribute::SourceAddress => return None,
+        Attribute::ResponseCode | Attribute::ResponseHeaders => return None,
     };
     Some(std::str::from_utf8(bytes).map_or(Found::Unreadable, Found::One))
 }
@@ -95,7 +102,12 @@ pub fn attribute(expression: &IdedExpr) -> Option<Attribute> {
     }
 }
 
+/// Of the request or its response.
 pub fn is_headers(expression: &IdedExpr) -> bool {
+    attribute(expression).is_some_and(Attribute::is_headers)
+}
+
+fn is_request_headers(expression: &IdedExpr) -> bool {
     attribute(expression) == Some(Attribute::Headers)
 }
 

@@ -36,6 +36,9 @@ impl Attributes for Request {
     fn source(&self) -> IpAddr {
         self.source
     }
+    fn response_code(&self) -> Option<u16> {
+        Some(429)
+    }
 }
 
 fn request() -> Request {
@@ -115,6 +118,30 @@ fn plain_reads_agree_with_the_interpreter() {
             "{source}, interpreted"
         );
     }
+}
+
+#[test]
+fn tests_of_a_status_agree_with_the_interpreter() {
+    let mut held = 0;
+    for comparison in ["==", "!=", "<", "<=", ">", ">="] {
+        for code in [428, 429, 430] {
+            let test = format!("response.code {comparison} {code}");
+            for source in [
+                test.clone(),
+                format!("{test} || response.code == 500"),
+                format!("{test} && response.code < 500"),
+                format!("response.code == 1 || ({test} && response.code != 3)"),
+            ] {
+                let program = Program::compile_over_response(&source).expect(&source);
+                assert_ne!(program.shape, Shape::Other, "{source} takes the long way");
+                let request = request();
+                let quick = program.evaluate(&request);
+                assert_eq!(quick, program.interpret(&request), "{source}");
+                held += usize::from(quick == Ok(Value::Bool(true)));
+            }
+        }
+    }
+    assert_eq!(held, 4 * 9, "half of them");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
-use crate::balance::{BoundedLoad, HealthPolicy, Percent, Policy};
+use crate::balance::{BoundedLoad, HealthPolicy, LatencySpan, Percent, Policy};
 use crate::check::ActiveCheck;
 use crate::route::RetryBudget;
 use crate::snapshot::{BackendPolicy, PartOrigin};
@@ -64,6 +64,8 @@ impl Treatment {
                 max_ejected: value(&self.max_ejected),
             },
             affinity: value(&self.affinity),
+            condition: None,
+            latency: LatencySpan::default(),
             retry_budget: RetryBudget::default(),
             origins: self
                 .parts()

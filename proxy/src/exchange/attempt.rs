@@ -6,6 +6,7 @@ use super::state::Attempts;
 use super::{Failure, Proxy};
 use crate::affinity;
 use crate::balance::{AffinityKey, Backend, Lease, NoEndpoint};
+use crate::condition::Condition;
 use crate::conn::{Conn, ExchangeId, UpstreamState};
 use crate::http::h1::{Forwarding, Scheme, encode};
 use crate::moment::Moment;
@@ -71,6 +72,32 @@ impl Proxy {
         }
     }
 
+    /// It is known where the request goes.
+    pub(super) fn begin_attempts(&mut self, id: ExchangeId, attempts: Attempts, head: &[u8]) {
+        let backend = self.snapshots.backend(attempts.backend);
+        let policy = backend.and_then(|backend| self.snapshots.policy_of(backend));
+        let Some(exchange) = self.exchanges.get_mut(id) else {
+            return;
+        };
+        if let Some(policy) = policy {
+            exchange.timing.span = policy.latency;
+            if policy
+                .condition
+                .as_ref()
+                .is_some_and(Condition::reads_request)
+            {
+                let mut memory = self.spare_memory.pop().unwrap_or_default();
+                memory.extend_from_slice(head);
+                exchange.kept_head = Some(memory);
+            }
+            if attempts.retry.is_budgeted() {
+                let place = attempts.backend.place;
+                self.retry_budgets.on_request(place, policy.retry_budget);
+            }
+        }
+        exchange.begin_attempts(attempts);
+    }
+
     /// Sends the request to the endpoint picked first.
     pub(super) fn attempt(&mut self, id: ExchangeId, lease: Lease, head: &[u8], now: Moment) {
         let road = self.road_to(id, &lease, now);
@@ -100,6 +127,7 @@ impl Proxy {
         };
         exchange.lease = Some(lease);
         exchange.upstream = Some(upstream);
+        exchange.timing.attempt_began = now;
         match road {
             Road::New(_) => exchange.replay.on_connect(),
             Road::Idle(_) => {

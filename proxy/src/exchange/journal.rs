@@ -154,9 +154,9 @@ impl Exchange {
         record.endpoint = self.lease.as_ref().map(|lease| lease.address());
         let attempts = self.extra_attempts() + usize::from(self.lease.is_some());
         record.attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
-        record.first_byte = self.latency.map(|sample| sample.length);
+        record.first_byte = self.timing.first_byte.map(|sample| sample.length);
         record.status = match &self.response {
-            Response::Relaying { status, .. } => Some(status.code()),
+            Response::Relaying { verdict, .. } => Some(verdict.status.code()),
             Response::Awaited { .. } => None,
         };
         Some(record)

@@ -29,6 +29,7 @@ mod snapshots;
 mod stall;
 mod state;
 mod upstream;
+mod verdict;
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +58,7 @@ use outbox::Outbox;
 use replay::Replay;
 use retry_budget::RetryBudgets;
 use snapshots::Snapshots;
-use state::{Attempts, Exchange, Response, outcome_of};
+use state::{Attempts, Exchange, Response};
 
 /// Interim responses passed on before the final one; an endpoint that sends more is broken.
 const MAX_INTERIM: u8 = 16;
@@ -84,7 +85,7 @@ pub struct Proxy {
     /// Parsed heads, kept for their memory.
     request_head: RequestHead,
     response_head: ResponseHead,
-    spare_replays: Vec<Vec<u8>>,
+    spare_memory: Vec<Vec<u8>>,
     retry_budgets: RetryBudgets,
     journal: Journal,
 }
@@ -114,7 +115,7 @@ impl Proxy {
             is_draining: false,
             request_head: RequestHead::default(),
             response_head: ResponseHead::default(),
-            spare_replays: Vec::new(),
+            spare_memory: Vec::new(),
             retry_budgets: RetryBudgets::default(),
             journal: Journal::default(),
         }
@@ -124,7 +125,7 @@ impl Proxy {
     fn begin(&mut self, downstream: ConnId, head: &[u8], now: Moment) -> Result<(), HeadError> {
         self.request_head.parse(head, &self.settings.limits)?;
         self.counters.requests.increment();
-        let memory = self.spare_replays.pop().unwrap_or_default();
+        let memory = self.spare_memory.pop().unwrap_or_default();
         let names_endpoint = self.request_head.host(head).is_none();
         let replay = Replay::new(&self.request_head, names_endpoint, memory);
         let hold = self.snapshots.hold();
@@ -147,14 +148,7 @@ impl Proxy {
         });
         match picked {
             Ok((attempts, lease)) => {
-                if attempts.retry.is_budgeted() {
-                    let budget = self.retry_budget(attempts.backend);
-                    self.retry_budgets
-                        .on_request(attempts.backend.place, budget);
-                }
-                if let Some(exchange) = self.exchanges.get_mut(id) {
-                    exchange.begin_attempts(attempts);
-                }
+                self.begin_attempts(id, attempts, head);
                 self.attempt(id, lease, head, now);
             }
             Err(failure) => self.fail(id, failure, now),
@@ -202,8 +196,9 @@ impl Proxy {
             return self.on_interim_head(id, head, now);
         }
         let status = self.response_head.status();
+        let verdict = self.judge(id, head, now);
         if self.takes_retry_for_status(id, status, now) {
-            self.fail_attempt_by_status(id, upstream, now);
+            self.fail_attempt_by_status(id, upstream, verdict, now);
             return Ok(());
         }
         let Some(exchange) = self.exchanges.get_mut(id) else {
@@ -218,7 +213,7 @@ impl Proxy {
         let body = BodyDecoder::of_response(self.response_head.framing(), encoding.body_form());
         exchange.persistence = encoding.persistence();
         exchange.response = Response::Relaying {
-            status,
+            verdict,
             body,
             upstream_persistence: self.response_head.persistence(),
         };
@@ -273,7 +268,7 @@ impl Proxy {
         };
         self.end_record(exchange.take_record(), None, now);
         let outcome = match &exchange.response {
-            Response::Relaying { status, .. } => outcome_of(*status, exchange.latency),
+            Response::Relaying { verdict, .. } => verdict.outcome(&exchange.timing, now),
             Response::Awaited { .. } => Outcome::Failure,
         };
         let suggested = exchange.suggested();
@@ -284,7 +279,7 @@ impl Proxy {
             self.after_exchange_upstream(upstream, keeps_upstream, now);
         }
         self.after_exchange_downstream(exchange.downstream, keeps_downstream, now);
-        self.recycle(exchange.replay);
+        self.recycle(exchange.replay, exchange.kept_head);
     }
 
     /// The exchange cannot go on for a reason of our own or the endpoint's: the client is told if it still can be.
@@ -323,7 +318,7 @@ impl Proxy {
             }
         };
         self.end_record(record, Some((failure, told)), now);
-        self.recycle(exchange.replay);
+        self.recycle(exchange.replay, exchange.kept_head);
     }
 
     /// The client went away.
@@ -334,7 +329,7 @@ impl Proxy {
         self.end_record_cancelled(exchange.take_record(), now);
         self.counters.client_cancelled.increment();
         let outcome = match &exchange.response {
-            Response::Relaying { status, .. } if status.code() >= 500 => Outcome::Failure,
+            Response::Relaying { verdict, .. } if !verdict.is_healthy => Outcome::Failure,
             _ => Outcome::Neutral,
         };
         let suggested = exchange.suggested();
@@ -343,7 +338,7 @@ impl Proxy {
             self.abort(upstream, now);
         }
         self.abort(exchange.downstream, now);
-        self.recycle(exchange.replay);
+        self.recycle(exchange.replay, exchange.kept_head);
     }
 
     fn end_exchange(&mut self, id: ExchangeId) -> Option<Exchange> {
@@ -391,10 +386,16 @@ impl Proxy {
         }
     }
 
-    fn recycle(&mut self, replay: Replay) {
-        const SPARE_REPLAYS: usize = 64;
-        if self.spare_replays.len() < SPARE_REPLAYS {
-            self.spare_replays.extend(replay.into_memory());
+    fn recycle(&mut self, replay: Replay, kept_head: Option<Vec<u8>>) {
+        const SPARES: usize = 64;
+        /// More than most requests need.
+        const KEPT: usize = 4 * 1024;
+        let memory = [Some(replay.into_memory()), kept_head];
+        for mut memory in memory.into_iter().flatten() {
+            if self.spare_memory.len() < SPARES && memory.capacity() <= KEPT {
+                memory.clear();
+                self.spare_memory.push(memory);
+            }
         }
     }
 }

@@ -151,11 +151,8 @@ impl Replay {
         out.extend_from_slice(body);
     }
 
-    /// The memory, emptied; nothing if it grew too large to keep.
-    pub fn into_memory(mut self) -> Option<Vec<u8>> {
-        const KEPT: usize = 4 * 1024;
-        self.bytes.clear();
-        (self.bytes.capacity() <= KEPT).then_some(self.bytes)
+    pub fn into_memory(self) -> Vec<u8> {
+        self.bytes
     }
 
     fn forget(&mut self) {

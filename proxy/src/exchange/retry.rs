@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
-use super::state::{Response, outcome_of};
+use super::state::{Exchange, Response};
+use super::verdict::Verdict;
 use super::{Failure, Proxy};
-use crate::balance::{BackendId, Lease, NoEndpoint, Outcome};
+use crate::balance::{BackendId, Lease, NoEndpoint, Outcome, Suggested};
 use crate::conn::ExchangeId;
 use crate::http::{ResponseFraming, Status};
 use crate::metrics::RetryReason;
@@ -22,7 +23,10 @@ impl Proxy {
     pub(super) fn fail_attempt(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
         match failure.retry_reason() {
             Some(reason) if self.takes_retry(id, reason, now) => {
-                if let Some(upstream) = self.give_up_attempt(id, failure.outcome(), now) {
+                let exchange = self.exchanges.get(id);
+                let suggested = exchange.map(Exchange::suggested).unwrap_or_default();
+                let outcome = failure.outcome();
+                if let Some(upstream) = self.give_up_attempt(id, outcome, suggested, now) {
                     self.abort(upstream, now);
                 }
                 self.try_again(id, reason, now);
@@ -47,12 +51,23 @@ impl Proxy {
     }
 
     /// A response that is not passed on. Its connection stays if that was all of it.
-    pub(super) fn fail_attempt_by_status(&mut self, id: ExchangeId, upstream: ConnId, now: Moment) {
+    pub(super) fn fail_attempt_by_status(
+        &mut self,
+        id: ExchangeId,
+        upstream: ConnId,
+        verdict: Verdict,
+        now: Moment,
+    ) {
         self.take_latency(id, upstream, now);
         let Some(exchange) = self.exchanges.get_mut(id) else {
             return;
         };
-        let outcome = outcome_of(self.response_head.status(), exchange.latency.take());
+        let outcome = verdict.outcome(&exchange.timing, now);
+        exchange.timing.first_byte = None;
+        let suggested = Suggested {
+            rate_limit: verdict.rate_limit,
+            ..exchange.suggested()
+        };
         let is_whole = matches!(
             self.response_head.framing(),
             ResponseFraming::None | ResponseFraming::Length(0)
@@ -61,7 +76,7 @@ impl Proxy {
             && exchange.request_body.is_complete()
             && self.response_head.persistence().is_keep_alive()
             && !self.is_draining;
-        self.give_up_attempt(id, outcome, now);
+        self.give_up_attempt(id, outcome, suggested, now);
         if keeps {
             self.after_exchange_upstream(upstream, keeps, now);
         } else {
@@ -114,20 +129,25 @@ impl Proxy {
         self.retry_budgets.take(backend.place, budget, now)
     }
 
-    pub(super) fn retry_budget(&self, backend: BackendId) -> RetryBudget {
+    fn retry_budget(&self, backend: BackendId) -> RetryBudget {
         let backend = self.snapshots.backend(backend);
         let policy = backend.and_then(|backend| self.snapshots.policy_of(backend));
         policy.map(|policy| policy.retry_budget).unwrap_or_default()
     }
 
     /// Records what became of the attempt. Its connection is the caller's to end or keep.
-    fn give_up_attempt(&mut self, id: ExchangeId, outcome: Outcome, now: Moment) -> Option<ConnId> {
+    fn give_up_attempt(
+        &mut self,
+        id: ExchangeId,
+        outcome: Outcome,
+        suggested: Suggested,
+        now: Moment,
+    ) -> Option<ConnId> {
         let exchange = self.exchanges.get_mut(id)?;
         let (lease, upstream) = (exchange.lease.take(), exchange.upstream.take());
         if let (Some(attempts), Some(lease)) = (&mut exchange.attempts, &lease) {
             attempts.tried.push(lease.index());
         }
-        let suggested = exchange.suggested();
         self.settle(lease, outcome, suggested, now);
         upstream
     }

@@ -21,6 +21,8 @@ pub struct Settings {
     /// For a client to read the last response before its connection is closed.
     pub linger: Duration,
     pub limits: HeadLimits,
+    /// Time since 1970 at moment zero: what dates in messages are compared with.
+    pub unix_at_zero: Duration,
     /// Client connections of one worker that are served.
     pub max_downstreams: usize,
     /// Clients beyond those, taken in only to be told so; with them accepting rests.
@@ -40,6 +42,7 @@ impl Default for Settings {
             upstream_idle: Duration::from_secs(30),
             linger: Duration::from_secs(2),
             limits: HeadLimits::default(),
+            unix_at_zero: Duration::ZERO,
             max_downstreams: 8192,
             max_shed: 64,
             max_upstreams: 8192,

@@ -2,10 +2,11 @@
 
 use super::replay::Replay;
 use super::snapshots::Hold;
+use super::verdict::{Timing, Verdict};
 use crate::access_log::Record;
-use crate::balance::{AffinityKey, BackendId, LatencySample, Lease, Outcome, Suggested};
+use crate::balance::{AffinityKey, BackendId, LatencySpan, Lease, Suggested};
 use crate::http::h1::{BodyDecoder, BodyForm, RequestHead};
-use crate::http::{Method, Persistence, Status, Version};
+use crate::http::{Method, Persistence, Version};
 use crate::moment::Moment;
 use crate::route::Retry;
 use crate::seam::ConnId;
@@ -31,7 +32,9 @@ pub struct Exchange {
     pub request_sent_at: Moment,
     /// Number of the kernel's latest sample when this attempt began.
     pub sample_before: u64,
-    pub latency: Option<LatencySample>,
+    pub timing: Timing,
+    /// The request's head as it came, if the backend's condition asks for it.
+    pub kept_head: Option<Vec<u8>>,
     /// For the access log; `None` where there is none.
     pub record: Option<Box<Record>>,
 }
@@ -54,21 +57,12 @@ impl Attempts {
     }
 }
 
-/// What a final status says of the endpoint it came from.
-pub fn outcome_of(status: Status, latency: Option<LatencySample>) -> Outcome {
-    if status.code() < 500 {
-        Outcome::Success { latency }
-    } else {
-        Outcome::Failure
-    }
-}
-
 #[derive(Debug)]
 pub enum Response {
     /// Its head has not come; so many interim ones have.
     Awaited { interim: u8 },
     Relaying {
-        status: Status,
+        verdict: Verdict,
         body: BodyDecoder,
         upstream_persistence: Persistence,
     },
@@ -96,7 +90,12 @@ impl Exchange {
             replay,
             request_sent_at: now,
             sample_before: 0,
-            latency: None,
+            timing: Timing {
+                span: LatencySpan::default(),
+                attempt_began: now,
+                first_byte: None,
+            },
+            kept_head: None,
             record: None,
         }
     }
@@ -109,8 +108,12 @@ impl Exchange {
 
     /// How long the endpoint is to be left alone if it is ejected now.
     pub fn suggested(&self) -> Suggested {
+        let rate_limit = match &self.response {
+            Response::Relaying { verdict, .. } => verdict.rate_limit,
+            Response::Awaited { .. } => None,
+        };
         Suggested {
-            rate_limit: None,
+            rate_limit,
             backoff: self.attempts.as_ref().and_then(|it| it.retry.backoff),
         }
     }

@@ -247,7 +247,7 @@ impl Proxy {
             let length = Duration::from_nanos(sample.first_byte_ns.load(Ordering::Acquire));
             (number != exchange.sample_before).then_some(length)
         });
-        exchange.latency = Some(match by_kernel {
+        exchange.timing.first_byte = Some(match by_kernel {
             Some(length) => {
                 self.counters.kernel_samples.increment();
                 let self_delay = by_worker.saturating_sub(length);

@@ -9,12 +9,14 @@ mod grammar;
 pub mod h1;
 mod hop_by_hop;
 mod method;
+mod rate_limit;
 mod status;
 
 pub use fields::{Field, Fields, Span};
 pub use framing::{FramingError, RequestFraming, ResponseFraming};
 pub use hop_by_hop::Known;
 pub use method::Method;
+pub use rate_limit::rate_limit;
 pub use status::{InvalidStatus, Status};
 
 /// Version of an HTTP/1 message or peer. Later minor versions do not exist and are refused.

@@ -17,6 +17,7 @@ impl Status {
     pub const REQUEST_TIMEOUT: Self = Self(408);
     pub const URI_TOO_LONG: Self = Self(414);
     pub const EXPECTATION_FAILED: Self = Self(417);
+    pub const TOO_MANY_REQUESTS: Self = Self(429);
     pub const HEAD_TOO_LARGE: Self = Self(431);
     pub const INTERNAL_ERROR: Self = Self(500);
     pub const NOT_IMPLEMENTED: Self = Self(501);

@@ -4,6 +4,7 @@
 use super::counter::{Counter, CounterOf, Gauge, Label};
 use crate::affinity::Unbound;
 use crate::balance::Method;
+use crate::condition::Undecided;
 
 /// Everything one worker counts. Figures of single endpoints are not here: they lie in the shared tables.
 #[derive(Debug, Default)]
@@ -57,6 +58,8 @@ pub struct WorkerCounters {
     pub unbound: CounterOf<Unbound>,
     /// Ejections that did not happen because too many of the backend were out already.
     pub ejections_prevented: Counter,
+    /// Responses the backend's condition said nothing of.
+    pub undecided: CounterOf<Undecided>,
     /// Picks that found nothing.
     pub no_endpoint: Counter,
     /// Response heads timed by the kernel.
@@ -254,6 +257,21 @@ impl Label for Unbound {
     }
 }
 
+impl Label for Undecided {
+    const ALL: &'static [Self] = &[Self::EvaluationError, Self::WrongType];
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::EvaluationError => "evaluation_error",
+            Self::WrongType => "wrong_type",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,6 +293,7 @@ mod tests {
         assert_places_and_names_are_distinct::<RetryReason>();
         assert_places_and_names_are_distinct::<Method>();
         assert_places_and_names_are_distinct::<Unbound>();
+        assert_places_and_names_are_distinct::<Undecided>();
     }
 
     #[test]

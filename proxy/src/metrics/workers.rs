@@ -143,6 +143,12 @@ impl Sums<'_> {
             "result",
             |worker| &worker.unbound,
         );
+        self.labelled(
+            "weir_unhealthy_condition_total",
+            "Responses judged by their status because the condition had no value, by why not.",
+            "result",
+            |worker| &worker.undecided,
+        );
         self.counter(
             "weir_ejections_prevented_total",
             "Ejections that did not happen because too many of the backend were out already.",

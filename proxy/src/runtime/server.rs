@@ -254,6 +254,7 @@ impl Server {
             max_downstreams: self.budget.downstreams,
             max_shed: self.budget.shed,
             max_upstreams: self.budget.upstreams,
+            unix_at_zero: clock::unix_at_zero(),
             ..self.options.settings
         };
         let counters = self.counters[worker].clone();

@@ -7,7 +7,7 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 17] = [
+const MODULES: [(&str, &[&str]); 18] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
@@ -16,13 +16,27 @@ const MODULES: [(&str, &[&str]); 17] = [
     ("route", &["http"]),
     ("cel", &[]),
     ("affinity", &["http", "balance", "cel"]),
+    ("condition", &["http", "affinity", "cel"]),
     ("check", &[]),
-    ("snapshot", &["balance", "route", "affinity", "check"]),
+    (
+        "snapshot",
+        &["balance", "route", "affinity", "condition", "check"],
+    ),
     (
         "config",
-        &["balance", "route", "affinity", "check", "snapshot"],
+        &[
+            "balance",
+            "route",
+            "affinity",
+            "condition",
+            "check",
+            "snapshot",
+        ],
     ),
-    ("metrics", &["moment", "balance", "affinity", "snapshot"]),
+    (
+        "metrics",
+        &["moment", "balance", "affinity", "condition", "snapshot"],
+    ),
     ("seam", &["moment", "snapshot"]),
     (
         "conn",
@@ -38,6 +52,7 @@ const MODULES: [(&str, &[&str]); 17] = [
             "access_log",
             "route",
             "affinity",
+            "condition",
             "snapshot",
             "metrics",
             "seam",

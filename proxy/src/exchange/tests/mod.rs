@@ -16,6 +16,7 @@ mod chaos;
 mod deadlines;
 mod draining;
 mod interim;
+mod judging;
 mod latency;
 mod pipelining;
 mod rejecting;

@@ -283,7 +283,7 @@ fn connections_that_fail_do_not_spend_the_budget() {
             ..on(&[503])
         },
     );
-    setup.health = HealthPolicy { eviction: None };
+    setup.policy.balance.health = HealthPolicy { eviction: None };
     let mut world = World::of(setup);
     let refuse = Connects::Fail(ConnectFault::Endpoint);
     world.connects_of = (0..3).map(|place| (place, refuse)).collect();
@@ -308,7 +308,7 @@ fn an_ejection_lasts_as_long_as_the_route_waits_where_nothing_else_is_said() {
             ..on(&[])
         },
     );
-    setup.health = HealthPolicy {
+    setup.policy.balance.health = HealthPolicy {
         eviction: Some(Eviction::default()),
     };
     let mut world = World::of(setup);

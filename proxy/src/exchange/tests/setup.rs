@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
+use crate::balance::Weight;
 use crate::balance::shared::{SharedTables, Sizes};
-use crate::balance::{HealthPolicy, Weight};
 use crate::exchange::Settings;
 use crate::route::{Rules, Split};
 use crate::seam::ConnectFault;
-use crate::snapshot::{Plan, Target};
+use crate::snapshot::{BackendPolicy, Plan, Target};
 
 /// Upstream connections the kernel can measure.
 pub const FLOWS: usize = 64;
@@ -21,7 +21,7 @@ pub struct Setup {
     pub weights: Vec<u16>,
     /// Where requests go.
     pub rules: Rules,
-    pub health: HealthPolicy,
+    pub policy: BackendPolicy,
     pub settings: Settings,
     pub connects: Connects,
     /// Whether the kernel measures upstream connections.
@@ -42,7 +42,7 @@ impl Default for Setup {
         Self {
             weights: vec![1],
             rules: Rules::always(Split::one(0)),
-            health: HealthPolicy::default(),
+            policy: BackendPolicy::default(),
             settings: Settings::default(),
             connects: Connects::Succeed,
             is_measured: false,
@@ -71,7 +71,7 @@ impl Setup {
             .collect();
         let listen = [SocketAddr::from(([0, 0, 0, 0], 80))];
         let mut plan = Plan::quick(&listen, &targets);
-        plan.backends[0].policy.balance.health = self.health;
+        plan.backends[0].policy = self.policy.clone();
         plan.listeners[0].rules = self.rules.clone();
         plan
     }
