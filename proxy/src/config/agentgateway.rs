@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::document::Metadata;
 use super::reader::{Cursor, Object};
-use super::resources::{Policy, Resources, StaticBackend};
+use super::resources::{Policy, PolicyTarget, PolicyTargetKind, Resources, StaticBackend};
 use super::treatment::{Treatment, part};
-use super::{health, targets};
+use super::{health, targets, traffic};
 use crate::affinity::Affinity;
 
 pub fn read_backend<'a>(
@@ -65,13 +65,48 @@ pub fn read_policy<'a>(
     let backend = spec.optional("backend");
     let binds = backend.as_ref().is_some_and(asks_for_affinity);
     let targets = targets::read(&mut spec, &metadata.id.namespace, binds);
-    spec.unsupported(&["frontend", "traffic"]);
+    let traffic = spec.optional("traffic");
+    spec.unsupported(&["frontend"]);
     spec.finish();
     let treatment = backend.map(|backend| read_treatment(&backend));
-    resources.policies.push(Policy {
-        targets,
-        treatment: treatment.unwrap_or_default(),
-    });
+    let mut treatment = treatment.unwrap_or_default();
+    if let Some(traffic) = traffic {
+        read_traffic(&traffic, &targets, &mut treatment);
+    }
+    resources.policies.push(Policy { targets, treatment });
+}
+
+/// How requests are treated on their way, which a backend has no say in.
+fn read_traffic(at: &Cursor<'_>, targets: &[PolicyTarget<'_>], treatment: &mut Treatment) {
+    let Some(mut object) = at.object() else {
+        return;
+    };
+    treatment.retry = part(&mut object, "retry", traffic::read_retry);
+    object.unsupported(&[
+        "timeouts",
+        "rateLimit",
+        "transformation",
+        "cors",
+        "csrf",
+        "extAuth",
+        "extProc",
+        "headerModifiers",
+        "hostRewrite",
+        "directResponse",
+        "authorization",
+        "jwtAuthentication",
+        "basicAuthentication",
+        "apiKeyAuthentication",
+        "phase",
+    ]);
+    object.finish();
+    let is_way = |target: &PolicyTarget<'_>| {
+        use PolicyTargetKind::{Gateway, Route};
+        matches!(target.kind, Gateway | Route)
+    };
+    if !targets.iter().all(is_way) {
+        at.error("is about requests on their way; target a Gateway or an HTTPRoute");
+    }
 }
 
 /// How a backend is treated: of it only `health` and `sessionAffinity` so far.

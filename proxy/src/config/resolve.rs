@@ -85,11 +85,12 @@ impl<'r> Attachment<'r> {
                 route: &route.id,
                 rule: rule.name,
             };
+            let by_policy = self.backends.on_the_way(&way).retry.map(|said| said.value);
             let shares = rule.backends.iter().filter_map(|backend| {
                 Some((self.backends.place(&backend.target, &way)?, backend.weight))
             });
             let handling = Arc::new(Handling {
-                retry: rule.retry.unwrap_or_default(),
+                retry: rule.retry.or(by_policy).unwrap_or_default(),
                 ..Split::new(shares).into()
             });
             rules.extend(rule.matches.iter().map(|matches| Rule {

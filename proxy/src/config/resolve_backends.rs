@@ -82,6 +82,11 @@ impl<'r> Backends<'r> {
         Some(place)
     }
 
+    /// What policies say of the requests that come this way.
+    pub fn on_the_way(&self, way: &Way<'_>) -> Treatment {
+        self.policies.on_the_way(way)
+    }
+
     pub fn into_plans(self) -> Vec<BackendPlan> {
         self.plans
     }

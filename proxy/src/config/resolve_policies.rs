@@ -50,7 +50,7 @@ impl<'r> Policies<'r> {
     /// What holds for a backend that says this of itself. Of each part the most specific word counts: the backend's own,
     /// then policies of the rule, the route, the backend or Service, the listener, the gateway.
     pub fn treatment(&self, backend: &BackendTarget, own: &Treatment, way: &Way<'_>) -> Treatment {
-        use PolicyTargetKind::{Backend, Gateway, Route, Service};
+        use PolicyTargetKind::{Backend, Service};
         let whole = Section::Whole;
         let (of_port, of_backend) = match backend {
             BackendTarget::Service { id, port } => (
@@ -59,22 +59,40 @@ impl<'r> Policies<'r> {
             ),
             BackendTarget::Backend(id) => (None, (Backend, id, whole)),
         };
-        let of_rule = way.rule.map(|rule| (Route, way.route, Section::Name(rule)));
-        let listener = Section::Name(way.listener);
+        let [of_rule, of_route, of_listener, of_gateway] = keys(way);
         let most_specific_first = [
             of_rule,
-            Some((Route, way.route, whole)),
+            of_route,
             of_port,
             Some(of_backend),
-            Some((Gateway, way.gateway, listener)),
-            Some((Gateway, way.gateway, whole)),
+            of_listener,
+            of_gateway,
         ];
-        most_specific_first
-            .iter()
-            .flatten()
-            .filter_map(|key| self.said.get(key))
-            .fold(own.clone(), Treatment::or)
+        self.merged(own.clone(), &most_specific_first)
     }
+
+    /// What holds for the requests that come this way, whatever backend they go to.
+    pub fn on_the_way(&self, way: &Way<'_>) -> Treatment {
+        self.merged(Treatment::default(), &keys(way))
+    }
+
+    fn merged(&self, own: Treatment, most_specific_first: &[Option<Key<'_>>]) -> Treatment {
+        let keys = most_specific_first.iter().flatten();
+        let said = keys.filter_map(|key| self.said.get(key));
+        said.fold(own, Treatment::or)
+    }
+}
+
+/// What policies about a way may be about, the most specific first.
+fn keys<'w>(way: &Way<'w>) -> [Option<Key<'w>>; 4] {
+    use PolicyTargetKind::{Gateway, Route};
+    let whole = Section::Whole;
+    [
+        way.rule.map(|rule| (Route, way.route, Section::Name(rule))),
+        Some((Route, way.route, whole)),
+        Some((Gateway, way.gateway, Section::Name(way.listener))),
+        Some((Gateway, way.gateway, whole)),
+    ]
 }
 
 /// Reports policies about what is not there.

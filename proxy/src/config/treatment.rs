@@ -7,7 +7,7 @@ use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
 use crate::balance::{BoundedLoad, HealthPolicy, LatencySpan, Percent, Policy};
 use crate::check::ActiveCheck;
-use crate::route::RetryBudget;
+use crate::route::{Retry, RetryBudget};
 use crate::snapshot::{BackendPolicy, PartOrigin};
 
 /// The parts one document has, or several together.
@@ -18,7 +18,13 @@ pub struct Treatment {
     pub bounded_load: Part<BoundedLoad>,
     pub max_ejected: Part<Percent>,
     pub active_check: Part<ActiveCheck>,
+    pub retry_budget: Part<RetryBudget>,
+    /// Of the requests on their way to it.
+    pub retry: Part<Retry>,
 }
+
+/// A part that belongs to rules, and to backends not at all.
+const RETRY: &str = "retry";
 
 /// What a document says of one thing, if it does.
 pub type Part<T> = Option<Said<T>>;
@@ -40,6 +46,8 @@ impl Treatment {
             bounded_load: self.bounded_load.or_else(|| other.bounded_load.clone()),
             max_ejected: self.max_ejected.or_else(|| other.max_ejected.clone()),
             active_check: self.active_check.or_else(|| other.active_check.clone()),
+            retry_budget: self.retry_budget.or_else(|| other.retry_budget.clone()),
+            retry: self.retry.or_else(|| other.retry.clone()),
         }
     }
 
@@ -51,6 +59,8 @@ impl Treatment {
             ("boundedLoad", by(&self.bounded_load)),
             ("maxEjectedPercent", by(&self.max_ejected)),
             ("activeCheck", by(&self.active_check)),
+            ("retryBudget", by(&self.retry_budget)),
+            (RETRY, by(&self.retry)),
         ];
         parts.into_iter().filter_map(|(name, by)| Some((name, by?)))
     }
@@ -66,9 +76,10 @@ impl Treatment {
             affinity: value(&self.affinity),
             condition: None,
             latency: LatencySpan::default(),
-            retry_budget: RetryBudget::default(),
+            retry_budget: value(&self.retry_budget).unwrap_or_default(),
             origins: self
                 .parts()
+                .filter(|(part, _)| *part != RETRY)
                 .map(|(part, by)| PartOrigin {
                     part,
                     document: Arc::clone(by),

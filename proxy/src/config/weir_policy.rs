@@ -7,6 +7,7 @@ use super::resources::{Policy, Resources};
 use super::treatment::part;
 use super::{active_check, agentgateway, targets};
 use crate::balance::{BoundedLoad, Percent};
+use crate::route::RetryBudget;
 
 pub fn read_policy<'a>(
     object: &mut Object<'a>,
@@ -29,14 +30,8 @@ pub fn read_policy<'a>(
         at.whole(0..=100).and_then(Percent::new)
     });
     treatment.active_check = part(&mut spec, "activeCheck", active_check::read);
-    spec.unsupported(&[
-        "scoring",
-        "latency",
-        "slowStart",
-        "circuitBreaker",
-        "retryBudget",
-        "hedge",
-    ]);
+    treatment.retry_budget = part(&mut spec, "retryBudget", read_retry_budget);
+    spec.unsupported(&["scoring", "latency", "slowStart", "circuitBreaker", "hedge"]);
     spec.finish();
     resources.policies.push(Policy { targets, treatment });
 }
@@ -44,4 +39,19 @@ pub fn read_policy<'a>(
 /// How many times the average an endpoint may carry of what is bound by affinity.
 fn read_bounded_load(at: &Cursor<'_>) -> Option<BoundedLoad> {
     at.number(1.0).and_then(BoundedLoad::new)
+}
+
+/// How many requests that had reached an endpoint may be tried again.
+fn read_retry_budget(at: &Cursor<'_>) -> Option<RetryBudget> {
+    let mut object = at.object()?;
+    let percent = object.optional("percent");
+    let floor = object.optional("floor");
+    object.finish();
+    let default = RetryBudget::default();
+    let percent = percent.map_or(Some(default.percent), |percent| percent.whole(0..=100));
+    let floor = floor.map_or(Some(default.floor), |floor| floor.whole(0..=255));
+    Some(RetryBudget {
+        percent: percent?,
+        floor: floor?,
+    })
 }

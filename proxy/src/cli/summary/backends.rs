@@ -6,6 +6,7 @@ use super::{Extent, shortened};
 use crate::affinity::Affinity;
 use crate::balance::{HealthPolicy, Percent};
 use crate::cli::table;
+use crate::route::RetryBudget;
 use crate::snapshot::{BackendPlan, BackendPolicy, Plan, Target};
 
 /// Endpoints of a backend that are shown if not all are.
@@ -34,12 +35,15 @@ fn policy(policy: &BackendPolicy) -> String {
     let max_ejected = policy.balance.max_ejected;
     let max_ejected = max_ejected.map(|limit| format!("{} % of the endpoints", limit.value()));
     let check = policy.check.as_ref().map(ToString::to_string);
+    let budget =
+        (policy.retry_budget != RetryBudget::default()).then(|| retry_budget(policy.retry_budget));
     let lines = [
         ("health", "ejection", ejection),
         ("sessionAffinity", "affinity", affinity),
         ("boundedLoad", "bounded load", bounded),
         ("maxEjectedPercent", "ejected at most", max_ejected),
         ("activeCheck", "check", check),
+        ("retryBudget", "retries", budget),
     ];
     let mut text = String::new();
     for (part, what, value) in lines {
@@ -82,6 +86,12 @@ fn endpoint(target: &Target) -> [String; 4] {
         target.bucket.0.to_string(),
         key,
     ]
+}
+
+/// How many retries there may be of what had reached an endpoint.
+pub fn retry_budget(budget: RetryBudget) -> String {
+    let RetryBudget { percent, floor } = budget;
+    format!("{percent} % of requests, and {floor} a second")
 }
 
 /// A health policy in words.

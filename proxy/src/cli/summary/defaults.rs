@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::backends::ejection;
+use super::backends::{ejection, retry_budget};
 use crate::balance::HealthPolicy;
 use crate::cli::table;
 use crate::exchange::Settings;
-use crate::route::Retry;
+use crate::route::{Retry, RetryBudget};
 
 pub fn text() -> String {
     let Settings {
@@ -50,6 +50,11 @@ pub fn text() -> String {
             "tries of a request",
             format!("{tries}, if no connection stands"),
             "",
+        ),
+        line(
+            "retries of what was delivered",
+            retry_budget(RetryBudget::default()),
+            "retryBudget",
         ),
         line("pick", "the better of two draws by weight", ""),
         line("latency of an endpoint", "to the first byte", ""),

@@ -2,6 +2,7 @@
 
 mod locality;
 mod placement;
+mod policy_problems;
 mod problems;
 mod serving;
 mod traffic;

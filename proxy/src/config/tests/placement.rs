@@ -102,6 +102,57 @@ fn the_more_specific_policy_holds_whatever_the_order_of_documents() {
 }
 
 #[test]
+fn retries_are_those_of_the_rule_then_of_the_most_specific_policy() {
+    let retrying = |name: &str, target: &str, attempts: u8| {
+        format!(
+            "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {{name: {name}}}
+spec:
+  targetRefs: [{{{target}}}]
+  traffic: {{retry: {{attempts: {attempts}}}}}
+"
+        )
+    };
+    let text = TWO.to_owned()
+        + &retrying("gateway", GATEWAY, 3)
+        + &retrying("listener", &format!("{GATEWAY}, sectionName: in"), 4)
+        + &retrying("rule", &format!("{ROUTE}, sectionName: cart"), 5);
+    let attempts = |text: &str| -> Vec<u8> {
+        let plan = plan(text);
+        assert_eq!(plan.backends.len(), 1, "backends have no part in it");
+        let rules = plan.listeners.iter().flat_map(|one| one.rules.iter());
+        rules.map(|rule| rule.handling.retry.attempts).collect()
+    };
+    assert_eq!(attempts(&text), [5, 4, 3]);
+    let own = changed(
+        &text,
+        "  - name: cart\n",
+        "  - name: cart\n    retry: {attempts: 0}\n",
+    );
+    assert_eq!(attempts(&own), [0, 4, 3]);
+
+    for (policy, expected) in [
+        (
+            retrying("service", SERVICE, 1),
+            "spec.traffic: is about requests on their way; target a Gateway or an HTTPRoute",
+        ),
+        (
+            retrying("route", ROUTE, 1).replace("attempts", "attemps"),
+            "spec.traffic.retry.attemps: is not a known field; did you mean `attempts`?",
+        ),
+        (
+            retrying("route", ROUTE, 1).replace("retry", "timeouts"),
+            "spec.traffic.timeouts: is not supported yet; leave it out",
+        ),
+    ] {
+        let problems = lines(&checked(&(TWO.to_owned() + &policy)).problems);
+        assert!(problems.contains(expected), "{problems}");
+    }
+}
+
+#[test]
 fn what_a_backend_says_itself_holds_over_any_policy() {
     let text = TWO.replace(
         "backendRefs: [{name: shop, port: 80}]",

@@ -231,6 +231,7 @@ spec:
   targetRefs: [{kind: Service, name: shop}]
   boundedLoad: 1.25
   maxEjectedPercent: 30
+  retryBudget: {percent: 5}
 ---
 apiVersion: agentgateway.dev/v1alpha1
 kind: AgentgatewayPolicy
@@ -243,6 +244,10 @@ spec:
     let policy = &plan.backends[0].policy;
     assert_eq!(policy.balance.bounded_load, BoundedLoad::new(1.25));
     assert_eq!(policy.balance.max_ejected, Percent::new(30));
+    assert_eq!(
+        (policy.retry_budget.percent, policy.retry_budget.floor),
+        (5, 5)
+    );
     assert_eq!(policy.balance.health, HealthPolicy::default());
     assert_eq!(policy.affinity, Affinity::compile("request.path").ok());
 }
