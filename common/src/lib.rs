@@ -17,10 +17,11 @@ mod table;
 
 pub use flow::{Address, EndpointId, EndpointIdValue, Flow, FlowKey};
 pub use reason::Reason;
-pub use rows::{EndpointLoad, EndpointState, EndpointWire, FlowSample, Meta};
+pub use rows::{EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, FlowSample, Meta};
 #[cfg(feature = "user")]
 pub use rows::{
-    EndpointLoadCells, EndpointStateCells, EndpointWireCells, FlowSampleCells, MetaCells,
+    EndpointIdentityCells, EndpointLoadCells, EndpointStateCells, EndpointWireCells,
+    FlowSampleCells, MetaCells,
 };
 #[cfg(feature = "user")]
 pub use table::{Cells, Table};
@@ -29,4 +30,4 @@ pub use table::{Cells, Table};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"weirmeta");
 
 /// Raised whenever the meaning or the place of one field of one table changes.
-pub const LAYOUT_VERSION: u64 = 3;
+pub const LAYOUT_VERSION: u64 = 4;

@@ -147,6 +147,17 @@ row! {
 }
 
 row! {
+    /// `ENDPOINT_IDENTITY[endpoint]`: whose row it is, in a form that outlives the process: a process that finds the tables
+    /// of an earlier one knows its endpoints by it. All zero for a row that was never given out.
+    EndpointIdentity, EndpointIdentityCells, 16, 16, pad 0 {
+        /// Hash of the endpoint's key.
+        key,
+        /// Hash of its address, as text.
+        address,
+    }
+}
+
+row! {
     /// `ENDPOINT_LOAD[worker * capacity + endpoint]`: one writer a row, so plain stores are enough.
     EndpointLoad, EndpointLoadCells, 64, 64, pad 3 {
         /// Leases handed out and not finished.

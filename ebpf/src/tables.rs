@@ -5,8 +5,8 @@ use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray};
 use weir_common::{
-    EndpointId, EndpointIdValue, EndpointLoad, EndpointState, EndpointWire, Flow, FlowKey,
-    FlowSample, Meta, Reason,
+    EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, Flow,
+    FlowKey, FlowSample, Meta, Reason,
 };
 
 /// Endpoints the tables hold, and the stride of `ENDPOINT_WIRE`. Set at load, so that programs see a constant.
@@ -29,6 +29,9 @@ pub static ENDPOINT_WIRE: Array<EndpointWire> = Array::with_max_entries(1, BPF_F
 
 #[map]
 pub static ENDPOINT_STATE: Array<EndpointState> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+static ENDPOINT_IDENTITY: Array<EndpointIdentity> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 #[map]
 static ENDPOINT_LOAD: Array<EndpointLoad> = Array::with_max_entries(1, BPF_F_MMAPABLE);

@@ -53,6 +53,13 @@ pub fn counts(tables: &SharedTables, index: u32) -> LeaseCounts {
     })
 }
 
+/// Forgets leases nobody can finish any more. Only while no worker knows the endpoint.
+pub fn forget_pending(tables: &SharedTables, index: u32) {
+    for cells in rows(tables, index) {
+        cells.pending.store(0, Relaxed);
+    }
+}
+
 /// Forgets what was counted. Only while no worker knows the endpoint.
 pub fn reset(tables: &SharedTables, index: u32) {
     for cells in rows(tables, index) {

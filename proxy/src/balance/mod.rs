@@ -19,6 +19,7 @@ mod ejection;
 mod endpoint;
 mod ewma;
 mod figures;
+mod identity;
 mod lease;
 mod load;
 mod locality;

@@ -1,11 +1,13 @@
 //! Gives every endpoint a row of the shared tables. A row is what statistics, ejection and late news are bound to: the
-//! generation tells two endpoints apart that had the same row one after the other.
+//! generation tells two endpoints apart that had the same row one after the other. Tables may come from an earlier
+//! process: then its endpoints have their rows already.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::identity::{Identity, remembered};
 use super::load;
 use super::shared::SharedTables;
 use super::state::EndpointState;
@@ -52,38 +54,57 @@ impl Departed {
 pub struct EndpointRows {
     tables: SharedTables,
     admitted: HashMap<(Arc<str>, SocketAddr), EndpointRow>,
+    /// What an earlier process left, for endpoints that were not admitted yet.
+    remembered: HashMap<Identity, EndpointRow>,
     /// Endpoints that are gone and whose rows were not given back yet.
     departed: usize,
     /// Rows that were given back, the longest free first. One is given out again once nothing is in flight on it.
     retired: VecDeque<u32>,
-    /// Rows from here on were never given out.
-    untouched: usize,
+    /// Rows that were never given out, or to nobody who could come back.
+    untouched: VecDeque<u32>,
 }
 
 impl EndpointRows {
     pub fn new(tables: SharedTables) -> Self {
+        let remembered = remembered(&tables);
+        let kept: HashSet<u32> = remembered.values().map(|row| row.index).collect();
+        for row in remembered.values() {
+            EndpointState::of(&tables, *row).resume();
+        }
         Self {
+            untouched: (0..tables.sizes.capacity as u32)
+                .filter(|index| !kept.contains(index))
+                .collect(),
+            remembered,
             tables,
             admitted: HashMap::new(),
             departed: 0,
             retired: VecDeque::new(),
-            untouched: 0,
         }
     }
 
-    /// The row of this endpoint. One with the same key and address keeps its row and its statistics; a new one starts
-    /// afresh.
+    /// Endpoints an earlier process left in the tables, and nobody has asked for yet.
+    pub fn remembered(&self) -> usize {
+        self.remembered.len()
+    }
+
+    /// The row of this endpoint. One with the same key and address keeps its row and its statistics, also from an earlier
+    /// process; a new one starts afresh.
     pub fn admit(
         &mut self,
         key: &Arc<str>,
         address: SocketAddr,
     ) -> Result<EndpointRow, TablesFull> {
-        let identity = (key.clone(), address);
-        if let Some(row) = self.admitted.get(&identity) {
+        let endpoint = (key.clone(), address);
+        if let Some(row) = self.admitted.get(&endpoint) {
             return Ok(*row);
         }
-        let row = self.fresh_row()?;
-        self.admitted.insert(identity, row);
+        let identity = Identity::of(key, address);
+        let row = match self.remembered.remove(&identity) {
+            Some(row) => row,
+            None => self.fresh_row(identity)?,
+        };
+        self.admitted.insert(endpoint, row);
         Ok(row)
     }
 
@@ -106,13 +127,17 @@ impl EndpointRows {
         }
     }
 
-    fn fresh_row(&mut self) -> Result<EndpointRow, TablesFull> {
+    fn fresh_row(&mut self, identity: Identity) -> Result<EndpointRow, TablesFull> {
         let index = self.free_index()?;
+        let cells = &self.tables.identity[index as usize];
+        // Whoever is killed in between leaves a row that is nobody's.
+        Identity::NOBODY.write(cells);
         let row = EndpointRow {
             index,
             generation: self.tables.meta[0].generation.fetch_add(1, Relaxed) + 1,
         };
         EndpointState::of(&self.tables, row).reset();
+        identity.write(cells);
         Ok(row)
     }
 
@@ -123,14 +148,18 @@ impl EndpointRows {
             capacity,
             gone: self.departed + self.retired.len(),
         };
-        if self.untouched < capacity {
-            let index = u32::try_from(self.untouched).map_err(|_| full)?;
-            self.untouched += 1;
+        if let Some(index) = self.untouched.pop_front() {
             return Ok(index);
         }
         let is_idle = |index: &u32| load::pending(&self.tables, *index) == 0;
-        let place = self.retired.iter().position(is_idle).ok_or(full)?;
-        self.retired.remove(place).ok_or(full)
+        if let Some(place) = self.retired.iter().position(is_idle) {
+            return self.retired.remove(place).ok_or(full);
+        }
+        // Nobody has asked for these since the start; whose news is oldest is missed least.
+        let oldest = self.remembered.iter().min_by_key(|(_, row)| row.generation);
+        let identity = *oldest.ok_or(full)?.0;
+        let row = self.remembered.remove(&identity).ok_or(full)?;
+        Ok(row.index)
     }
 }
 
@@ -188,5 +217,65 @@ mod tests {
         assert_eq!(departed.len(), 1);
         let again = admit(&mut rows, 1).expect("a row");
         assert_ne!(again, first);
+    }
+
+    /// The tables of `tables(3)` after a process with endpoints at ports 1 and 2 was killed with a request in flight.
+    fn left_by_a_killed_process() -> (SharedTables, [EndpointRow; 2]) {
+        let tables = tables(3);
+        let mut rows = EndpointRows::new(tables.clone());
+        let admitted = [1, 2].map(|port| admit(&mut rows, port).expect("a row"));
+        for row in admitted {
+            load::on_pick(&tables, 0, row.index);
+            load::on_pick(&tables, 1, row.index);
+            load::on_finish(&tables, 1, row.index, Outcome::Failure);
+            let state = EndpointState::of(&tables, row);
+            state.record_failure();
+            state.set_check_failing(true);
+        }
+        (tables, admitted)
+    }
+
+    #[test]
+    fn a_process_that_finds_tables_knows_its_endpoints_again_and_not_what_was_in_flight() {
+        let (tables, [_, before]) = left_by_a_killed_process();
+        let health = EndpointState::of(&tables, before).reading().health;
+        let mut rows = EndpointRows::new(tables.clone());
+        assert_eq!(rows.remembered(), 2);
+        let row = admit(&mut rows, 2).expect("its row");
+        assert_eq!(row, before);
+        let state = EndpointState::of(&tables, row);
+        assert!(health < 1.0, "something was learnt");
+        assert_eq!(state.reading().health, health);
+        assert!(!state.is_failing_checks(), "who checked is no more");
+        let counts = load::counts(&tables, row.index);
+        assert_eq!((counts.pending, counts.picked, counts.failed), (0, 2, 1));
+    }
+
+    #[test]
+    fn rows_nobody_asks_for_again_go_to_others_last_and_the_oldest_first() {
+        let (tables, [first, second]) = left_by_a_killed_process();
+        let mut rows = EndpointRows::new(tables.clone());
+        let third = admit(&mut rows, 3).expect("the row nobody had");
+        assert!(![first.index, second.index].contains(&third.index));
+        let fourth = admit(&mut rows, 4).expect("a row nobody asked for");
+        assert_eq!(fourth.index, first.index);
+        assert_ne!(fourth.generation, first.generation);
+        assert_eq!(EndpointState::of(&tables, fourth).reading().health, 1.0);
+        assert_eq!(admit(&mut rows, 2), Ok(second));
+        assert!(admit(&mut rows, 1).is_err(), "it is another's now");
+    }
+
+    #[test]
+    fn of_an_endpoint_that_left_and_came_back_the_later_row_is_remembered() {
+        let tables = tables(2);
+        let mut rows = EndpointRows::new(tables.clone());
+        admit(&mut rows, 1).expect("a row");
+        let departed = rows.dismiss(|_| false);
+        rows.retire(departed);
+        let later = admit(&mut rows, 1).expect("another row");
+        let mut rows = EndpointRows::new(tables);
+        assert_eq!(rows.remembered(), 1);
+        assert_eq!(admit(&mut rows, 1), Ok(later));
+        assert!(admit(&mut rows, 2).is_ok(), "the earlier row is free");
     }
 }

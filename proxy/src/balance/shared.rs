@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{
-    EndpointLoadCells, EndpointStateCells, EndpointWire, EndpointWireCells, FlowSampleCells,
-    LAYOUT_VERSION, MAGIC, MetaCells, Table,
+    EndpointIdentityCells, EndpointLoadCells, EndpointStateCells, EndpointWire, EndpointWireCells,
+    FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells, Table,
 };
 
 /// How many rows each table has.
@@ -25,6 +25,8 @@ pub struct SharedTables {
     pub sizes: Sizes,
     pub meta: Table<MetaCells>,
     pub state: Table<EndpointStateCells>,
+    /// Who has which row, for processes to come.
+    pub identity: Table<EndpointIdentityCells>,
     /// Row `worker * capacity + endpoint`.
     pub load: Table<EndpointLoadCells>,
     /// Row `cpu * capacity + endpoint`.
@@ -39,6 +41,7 @@ impl SharedTables {
             sizes,
             meta: Table::anonymous(1),
             state: Table::anonymous(sizes.capacity),
+            identity: Table::anonymous(sizes.capacity),
             load: Table::anonymous(sizes.workers * sizes.capacity),
             wire: Table::anonymous(sizes.cpus * sizes.capacity),
             samples: Table::anonymous(sizes.flows),

@@ -80,6 +80,12 @@ impl<'a> EndpointState<'a> {
         cells.generation.store(self.row.generation, Release);
     }
 
+    /// Takes the row over from a process that is no more: what it learnt stays, what it was in the middle of is void.
+    pub fn resume(&self) {
+        self.cells.failing_checks.store(0, Relaxed);
+        load::forget_pending(self.tables, self.row.index);
+    }
+
     /// Whether the row still belongs to the endpoint it is asked about.
     pub fn is_current(&self) -> bool {
         self.cells.generation.load(Acquire) == self.row.generation

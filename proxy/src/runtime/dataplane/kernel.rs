@@ -109,6 +109,7 @@ fn load_object(object: &[u8], sizes: Sizes) -> Result<Ebpf, Unavailable> {
         .override_global(aya_log::LEVEL, &log_level, false)
         .map_max_entries("ENDPOINT_ID", capacity)
         .map_max_entries("ENDPOINT_STATE", capacity)
+        .map_max_entries("ENDPOINT_IDENTITY", capacity)
         .map_max_entries("ENDPOINT_LOAD", rows(sizes.workers * sizes.capacity))
         .map_max_entries("ENDPOINT_WIRE", rows(sizes.cpus * sizes.capacity))
         .map_max_entries("FLOW", rows(sizes.flows))
@@ -122,6 +123,7 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
         sizes,
         meta: array(ebpf, "META", 1)?,
         state: array(ebpf, "ENDPOINT_STATE", sizes.capacity)?,
+        identity: array(ebpf, "ENDPOINT_IDENTITY", sizes.capacity)?,
         load: array(ebpf, "ENDPOINT_LOAD", sizes.workers * sizes.capacity)?,
         wire: array(ebpf, "ENDPOINT_WIRE", sizes.cpus * sizes.capacity)?,
         samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
