@@ -29,6 +29,7 @@ fn main() {
             flows: 1024,
         },
         instance: "bench".to_owned(),
+        bpffs: None,
     });
     let dataplane = match dataplane {
         Ok(dataplane) => dataplane,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use weir::cli::{self, CheckOptions, Command, RunOptions};
+use weir::cli::{self, CheckOptions, Command, DetachOptions, RunOptions};
 use weir::exchange::Settings;
 use weir::runtime::admin::{AdminSockets, AdminThread, Control, Readiness};
 use weir::runtime::server::{Server, ServerOptions};
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
             .render()
             .map_err(Into::into)
             .and_then(|text| print(&text)),
+        Command::Detach(options) => detach(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -81,6 +82,16 @@ fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
         access_log: options.access_log,
         drain: DRAIN,
     }
+}
+
+fn detach(options: &DetachOptions) -> Result<(), Box<dyn Error>> {
+    let mut printed = Ok(());
+    options.run(|line| {
+        if printed.is_ok() {
+            printed = print(&format!("{line}\n"));
+        }
+    })?;
+    printed
 }
 
 fn check(options: &CheckOptions) -> ExitCode {

@@ -7,6 +7,7 @@
 pub mod client;
 pub mod documents;
 pub mod endpoint;
+pub mod instance;
 pub mod leftovers;
 pub mod load;
 pub mod message;

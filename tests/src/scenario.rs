@@ -18,6 +18,8 @@ pub const PORT: u16 = 8080;
 /// Dropped in the order of the fields: the hosts last.
 pub struct Scenario {
     pub weir: Weir,
+    /// What Weir was started with.
+    pub options: Options,
     pub endpoints: Vec<Endpoint>,
     pub star: Star,
 }
@@ -40,9 +42,11 @@ impl Scenario {
             .collect::<std::io::Result<Vec<_>>>()?;
         let listen = SocketAddr::new(star.proxy_address(), PORT);
         let options = Options::new(listen, endpoints.iter().map(Endpoint::address));
-        let weir = Weir::start(&star.proxy.place(), &adjust(&star, options))?;
+        let options = adjust(&star, options);
+        let weir = Weir::start(&star.proxy.place(), &options)?;
         Ok(Self {
             weir,
+            options,
             endpoints,
             star,
         })
@@ -51,6 +55,12 @@ impl Scenario {
     /// With user space's own measurement and all defaults.
     pub fn plain(scripts: Vec<Script>) -> Result<Self> {
         Self::start(scripts, |_, options| options)
+    }
+
+    /// Starts Weir again, as the same instance, after it has ended.
+    pub fn start_again(&mut self) -> Result<()> {
+        self.weir = Weir::start(&self.star.proxy.place(), &self.options)?;
+        Ok(())
     }
 
     /// A client on the client's host, connected to Weir.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::client;
+use crate::instance::Instance;
 use crate::process::{Place, Process};
 use crate::wait::becomes_some;
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub interfaces: Vec<String>,
     pub workers: usize,
     pub ebpf: Ebpf,
+    /// What it is called, unless `more` says otherwise.
+    pub instance: Instance,
     /// The program; the one under test if there is no other.
     pub binary: Option<PathBuf>,
     /// Further arguments as they are.
@@ -50,6 +53,7 @@ impl Options {
             interfaces: Vec::new(),
             workers: 1,
             ebpf: Ebpf::Off,
+            instance: Instance::new(),
             binary: None,
             more: Vec::new(),
         }
@@ -86,9 +90,8 @@ impl Options {
             Ebpf::Off => "off",
         };
         add("--ebpf", ebpf.to_owned());
-        // Instances of tests that run beside each other must not meet in the BPF file system.
         if !self.more.iter().any(|argument| argument == "--instance") {
-            add("--instance", unique_instance());
+            add("--instance", self.instance.name().to_owned());
         }
         arguments.extend(self.more.iter().cloned());
         arguments
@@ -103,6 +106,8 @@ pub struct Weir {
     pub listen: SocketAddr,
     admin: SocketAddr,
     metrics: SocketAddr,
+    /// After the process: what it has pinned goes when it has ended.
+    _instance: Instance,
 }
 
 impl Weir {
@@ -121,6 +126,7 @@ impl Weir {
             listen,
             admin: local(15000),
             metrics: local(15020),
+            _instance: options.instance.clone(),
         };
         weir.wait_until_ready(local(15021))?;
         Ok(weir)
@@ -237,6 +243,7 @@ pub struct Attempts {
 pub struct Wire {
     pub started: u64,
     pub finished: u64,
+    pub opened: u64,
     pub first_byte: Timed,
 }
 
@@ -331,13 +338,6 @@ pub fn binary() -> Result<PathBuf> {
         .into_iter()
         .find(|file| file.is_file())
         .context("no weir binary: run `cargo xtask build`, or set WEIR_BINARY")
-}
-
-fn unique_instance() -> String {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("test-{}-{number}", std::process::id())
 }
 
 #[cfg(test)]

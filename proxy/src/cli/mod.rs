@@ -3,6 +3,7 @@
 
 mod backends;
 mod check;
+mod detach;
 mod length;
 mod locality;
 mod plan;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use backends::{BackendsError, BackendsOptions};
 pub use check::{CheckOptions, Report};
+pub use detach::{DetachError, DetachOptions};
 pub use plan::{ConfigError, Refusal};
 pub use run::{RunOptions, Timeouts};
 
@@ -29,6 +31,7 @@ pub enum Command {
     Run(Box<RunOptions>),
     Check(Box<CheckOptions>),
     Backends(BackendsOptions),
+    Detach(DetachOptions),
 }
 
 /// Reads the command line of this process. Ends it with the help, the version or a usage error where there is no
@@ -48,6 +51,7 @@ pub fn parse_from(arguments: impl IntoIterator<Item = OsString>) -> Result<Comma
             }
         },
         Verb::Check(options) => Ok(Command::Check(options)),
+        Verb::Detach(options) => Ok(Command::Detach(options)),
         Verb::Proxy(ProxyArguments {
             verb: ProxyVerb::Config(ConfigArguments { verb }),
         }) => match verb {
@@ -72,6 +76,7 @@ enum Verb {
     Run(Box<RunOptions>),
     Check(Box<CheckOptions>),
     Proxy(ProxyArguments),
+    Detach(DetachOptions),
 }
 
 /// Ask a running proxy.

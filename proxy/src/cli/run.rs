@@ -327,7 +327,7 @@ fn parse_interface(text: &str) -> Result<String, String> {
 }
 
 /// Part of paths in the BPF file system.
-fn parse_instance(text: &str) -> Result<String, String> {
+pub(super) fn parse_instance(text: &str) -> Result<String, String> {
     let is_allowed =
         |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
     if text.is_empty() || text.len() > 63 || !text.chars().all(is_allowed) {

@@ -1,6 +1,7 @@
 //! Where everything is that can be told about a running proxy: for scrapers and for `/config_dump`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,9 @@ pub struct EbpfStatus {
     pub active: bool,
     /// If not, why, in words.
     pub reason: Option<String>,
+    /// Where tables and links are pinned; `None` if they end with the process.
+    #[serde(default)]
+    pub pins: Option<PathBuf>,
     pub interfaces: Vec<InterfaceStatus>,
     /// Packets the programs saw, by what they made of them.
     pub packets: BTreeMap<String, u64>,

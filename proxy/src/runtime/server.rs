@@ -18,7 +18,7 @@ use super::budget::Budget;
 use super::checks::Checks;
 use super::clock;
 use super::dataplane::{
-    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows, possible_cpus,
+    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows, MOUNT_POINT, possible_cpus,
 };
 use super::mailbox::{Order, WorkerHandle, mailbox};
 use super::ring::{Gauges, Listener, RingError, limits};
@@ -132,6 +132,7 @@ impl Server {
             destinations: plan.targets().map(|target| target.address).collect(),
             sizes,
             instance: options.instance.clone(),
+            bpffs: Some(MOUNT_POINT.into()),
         })?;
         let mut rows = EndpointRows::new(dataplane.tables());
         let snapshot = Snapshot::new(1, plan, &mut rows)?;
@@ -184,6 +185,7 @@ impl Server {
         readiness: Readiness,
         mut stop: mpsc::Receiver<()>,
     ) -> Result<(), ServerError> {
+        let _detach = DetachAtEnd(self.dataplane.clone());
         let cpus = allowed_cpus();
         let (ended, mut endings) = mpsc::unbounded_channel();
         let mut running = Vec::new();
@@ -297,6 +299,15 @@ struct Place {
     /// The one it is pinned to.
     cpu: Option<usize>,
     log: Option<RingSink>,
+}
+
+/// Whoever ends in order takes the programs along. A process that is killed leaves them attached.
+struct DetachAtEnd(Arc<Dataplane>);
+
+impl Drop for DetachAtEnd {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
 }
 
 struct Running {

@@ -2,6 +2,7 @@
 //! the kernel sees and when; the last ones send real traffic over a loopback of their own.
 
 mod foreign;
+mod killed;
 mod namespace;
 mod packet;
 mod refusal;

@@ -2,11 +2,15 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use crate::rig::{Rig, skip};
+
+/// Each start is an instance of its own, as two of one name refuse to run beside each other.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Capabilities left, and the first one that is then missing.
 const CASES: [(&str, &str); 2] = [("-all", "CAP_BPF"), ("-all,+bpf", "CAP_NET_ADMIN")];
@@ -61,11 +65,14 @@ fn otherwise_it_is_a_warning_that_says_what_is_lost() {
 }
 
 fn start(capabilities: &str, ebpf: &str) -> Option<Child> {
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    let instance = format!("test-{}-{number}", std::process::id());
     Command::new("setpriv")
         .args([&format!("--bounding-set={capabilities}"), "--inh-caps=-all"])
         .arg(env!("CARGO_BIN_EXE_weir"))
         .args(["run", "--ebpf", ebpf])
         .args(["--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"])
+        .args(["--instance", &instance])
         .args(["--admin", "off", "--metrics", "off", "--readiness", "off"])
         .stderr(Stdio::piped())
         .spawn()

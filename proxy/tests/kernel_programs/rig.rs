@@ -148,6 +148,7 @@ pub fn options(mode: EbpfMode, flows: usize, interfaces: Vec<String>) -> Datapla
             flows,
         },
         instance: "test".to_owned(),
+        bpffs: None,
     }
 }
 

@@ -32,6 +32,7 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
     EbpfStatus {
         active: dataplane.has_kernel(),
         reason: dataplane.without_kernel().map(ToString::to_string),
+        pins: dataplane.pins(),
         interfaces: interfaces.collect(),
         packets: packets.collect(),
         unmeasured: unmeasured.into(),

@@ -11,6 +11,7 @@ use aya::programs::{ProgramError, TcAttachType};
 
 use super::interfaces::Interface;
 use super::kernel::Direction;
+use super::pins::FilterPin;
 use super::programs::Programs;
 use super::tcx::TcxLink;
 use super::unavailable::in_one_line;
@@ -46,8 +47,16 @@ enum Links {
     Tcx([TcxLink; 2]),
     Clsact {
         #[expect(dead_code, reason = "held, not used: the filters go with it")]
-        filters: [SchedClassifierLink; 2],
+        filters: [Filter; 2],
     },
+}
+
+/// Dropped in this order: a record without a filter does no harm.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held, not used")]
+struct Filter {
+    filter: SchedClassifierLink,
+    record: Option<FilterPin>,
 }
 
 impl Attachment {
@@ -118,15 +127,20 @@ fn tcx(
     interface: &Interface,
     side: Direction,
 ) -> Result<TcxLink, AttachError> {
+    let index = interface.index;
+    let pin = programs.pins.as_ref().map(|pins| pins.link(side, index));
     let program = programs.of(side)?.fd()?.as_fd();
-    Ok(TcxLink::create(program, interface.index, side)?)
+    Ok(match pin {
+        Some(pin) => TcxLink::adopt_or_create(program, index, side, pin)?,
+        None => TcxLink::create(program, index, side)?,
+    })
 }
 
 fn filter(
     programs: &mut Programs,
     interface: &Interface,
     side: Direction,
-) -> Result<SchedClassifierLink, ProgramError> {
+) -> Result<Filter, AttachError> {
     let options = TcAttachOptions::Netlink(NlOptions::default());
     let parent = match side {
         Direction::Egress => TcAttachType::Egress,
@@ -134,7 +148,12 @@ fn filter(
     };
     let program = programs.of(side)?;
     let link = program.attach_with_options(&interface.name, parent, options)?;
-    program.take_link(link)
+    let filter = program.take_link(link)?;
+    let record = match &programs.pins {
+        Some(pins) => Some(pins.record(&filter, side, interface)?),
+        None => None,
+    };
+    Ok(Filter { filter, record })
 }
 
 /// An interface that has the qdisc already keeps it, with whatever filters others put there.

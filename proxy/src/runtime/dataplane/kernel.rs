@@ -1,9 +1,10 @@
 //! The kernel programs and their tables, loaded: what there is when there is BPF.
 
+use std::error::Error;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aya::maps::{Map, MapData, PerCpuArray};
+use aya::maps::{Map, PerCpuArray};
 use aya::{Ebpf, EbpfLoader};
 use aya_log::EbpfLogger;
 use log::Log;
@@ -11,9 +12,10 @@ use weir_common::{Cells, EndpointId, EndpointIdValue, Reason, Table};
 
 use super::flows::FlowTable;
 use super::mapping::{MappingError, map_rows};
+use super::pins::{Pins, TABLES, Unfit};
 use super::programs::Programs;
 use super::syscall::HashTable;
-use super::unavailable::Unavailable;
+use super::unavailable::{Unavailable, in_one_line};
 use crate::balance::shared::{SharedTables, Sizes};
 
 /// Which of the two programs.
@@ -40,28 +42,39 @@ pub struct Kernel {
     pub tables: SharedTables,
     pub flows: Arc<FlowTable>,
     pub identities: HashTable<EndpointId, EndpointIdValue>,
-    reasons: PerCpuArray<MapData, u64>,
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
 
 impl Kernel {
     /// Loads the embedded object with tables of these sizes and maps them.
-    pub fn load(sizes: Sizes) -> Result<Self, Unavailable> {
+    ///
+    /// With pins, goes on with the tables an earlier process left there if it can. Nothing that is pinned is changed
+    /// before the new programs have been accepted and have run.
+    pub fn load(needed: Sizes, pins: Option<Pins>) -> Result<Self, Unavailable> {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
-        let mut ebpf = load_object(object, sizes)?;
+        let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
+        let sizes = adopted.unwrap_or(needed);
+        let kept = pins.as_ref().filter(|_| adopted.is_some());
+        let mut ebpf = load_object(object, sizes, kept)?;
         let tables = map_tables(&mut ebpf, sizes)?;
-        let reasons = ebpf.take_map("REASON").ok_or(Unavailable::Layout)?;
         let kernel = Self {
             tables,
             flows: Arc::new(hash_table(&mut ebpf, "FLOW")?),
             identities: hash_table(&mut ebpf, "ENDPOINT_ID")?,
-            reasons: PerCpuArray::try_from(reasons).map_err(|_| Unavailable::Layout)?,
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
             programs: Mutex::new(Programs::load(ebpf)?),
         };
         return_memory();
+        if let Some(pins) = pins {
+            let mut programs = kernel.programs();
+            programs.prove()?;
+            match programs.pin_tables(&pins, adopted.is_some()) {
+                Ok(()) => programs.pins = Some(pins),
+                Err(error) => unpinned(&error),
+            }
+        }
         Ok(kernel)
     }
 
@@ -72,10 +85,14 @@ impl Kernel {
 
     /// How often each reason was counted, over all CPUs.
     pub fn reasons(&self) -> Vec<(Reason, u64)> {
+        let programs = self.programs();
+        let table = programs.table("REASON");
+        let table = table.and_then(|map| PerCpuArray::<_, u64>::try_from(map).ok());
         let count = |reason| {
-            let counts = self.reasons.get(&(reason as u32), 0);
-            counts.map_or(0, |counts| counts.iter().sum())
+            let counts = table.as_ref()?.get(&(reason as u32), 0).ok()?;
+            Some(counts.iter().sum())
         };
+        let count = |reason| count(reason).unwrap_or(0);
         Reason::ALL.map(|reason| (reason, count(reason))).to_vec()
     }
 
@@ -95,7 +112,34 @@ const OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("WEIR_KERNEL
 #[cfg(not(kernel_object))]
 const OBJECT: Option<&[u8]> = None;
 
-fn load_object(object: &[u8], sizes: Sizes) -> Result<Ebpf, Unavailable> {
+/// Says what becomes of the tables an earlier process left, if there are any.
+fn adoptable(pins: &Pins, needed: Sizes) -> Option<Sizes> {
+    let folder = pins.folder().display();
+    match pins.adoptable(needed) {
+        Ok(sizes) => {
+            tracing::info!("going on with the tables an earlier process left in {folder}");
+            Some(sizes)
+        }
+        Err(Unfit::None) => None,
+        Err(unfit) => {
+            tracing::warn!(
+                "the tables an earlier process left in {folder} are of no use, starting afresh: {unfit}"
+            );
+            None
+        }
+    }
+}
+
+/// Says that what is learnt will end with this process, and why.
+pub fn unpinned(cause: &dyn Error) {
+    tracing::warn!(
+        "no place in the BPF file system: a restart will start with what it knows of endpoints at zero, and nothing is \
+         measured after a crash: {}",
+        in_one_line(cause)
+    );
+}
+
+fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf, Unavailable> {
     let rows = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
     let capacity = rows(sizes.capacity);
     let log_level = if tracing::enabled!(tracing::Level::DEBUG) {
@@ -103,7 +147,13 @@ fn load_object(object: &[u8], sizes: Sizes) -> Result<Ebpf, Unavailable> {
     } else {
         aya_log::Level::Warn
     } as u8;
-    EbpfLoader::new()
+    let mut loader = EbpfLoader::new();
+    for name in TABLES {
+        if let Some(pins) = adopt {
+            loader.map_pin_path(name, pins.table(name));
+        }
+    }
+    loader
         .btf(None)
         .override_global("CAPACITY", &capacity, true)
         .override_global(aya_log::LEVEL, &log_level, false)

@@ -9,6 +9,7 @@ mod kernel;
 mod keys;
 mod link_news;
 mod mapping;
+mod pins;
 mod programs;
 mod route;
 mod syscall;
@@ -19,6 +20,7 @@ mod watched;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +35,7 @@ use crate::seam::Peer;
 use attach::Attachment;
 use kernel::Kernel;
 use link_news::LinkNews;
+use pins::Pins;
 use watched::{Wanted, Watched};
 
 pub use attach::Hook;
@@ -40,6 +43,7 @@ pub use flows::{Flows, Unmeasured};
 pub use interfaces::Interface;
 pub use kernel::Direction;
 pub use mapping::MappingError;
+pub use pins::{DetachError, LockError, Removed, bpffs::MOUNT_POINT, detach, instances};
 pub use unavailable::Unavailable;
 pub use watched::{InterfaceStatus, NotAttached};
 
@@ -70,10 +74,16 @@ pub struct DataplaneOptions {
     pub sizes: Sizes,
     /// Tells several proxies of a host apart.
     pub instance: String,
+    /// The BPF file system: where tables and links are pinned, so that they outlive this process. None: they end with it.
+    pub bpffs: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum DataplaneError {
+    #[error(
+        "another Weir runs as instance {instance}: {source}. Stop it first, or give this one a name with --instance"
+    )]
+    InstanceInUse { instance: String, source: LockError },
     #[error("no interface named {name}; there are: {}", .existing.join(", "))]
     UnknownInterface { name: String, existing: Vec<String> },
     #[error("BPF is required, but {0}")]
@@ -100,8 +110,10 @@ pub enum WithoutKernel {
 /// long as somebody holds them.
 pub struct Dataplane {
     tables: SharedTables,
-    kernel: Result<Kernel, WithoutKernel>,
+    /// Before the kernel, which holds the lock on what is pinned: links must be gone when the next owner comes.
     watched: Mutex<Watched>,
+    kernel: Result<Kernel, WithoutKernel>,
+    workers: usize,
     /// Shares of the flow slots handed out.
     shares: AtomicUsize,
     unmeasured: Arc<Unmeasured>,
@@ -128,12 +140,14 @@ impl Dataplane {
                 Err(_) => SharedTables::anonymous(options.sizes),
             },
             kernel,
+            workers: options.sizes.workers,
             watched: Mutex::new(Watched::new(wanted)),
             shares: AtomicUsize::new(0),
             unmeasured: Arc::default(),
         };
         if dataplane.has_kernel() {
             dataplane.attach_what_is_there();
+            dataplane.remove_links_of_the_past();
             dataplane.say_what_is_missing(&options.destinations);
             if is_required {
                 dataplane.refuse_unattached(&options.destinations)?;
@@ -156,10 +170,16 @@ impl Dataplane {
         self.kernel.as_ref().err()
     }
 
+    /// Where tables and links are pinned; None if they end with this process.
+    pub fn pins(&self) -> Option<PathBuf> {
+        let programs = self.kernel.as_ref().ok()?.programs();
+        programs.pins.as_ref().map(|pins| pins.folder().to_owned())
+    }
+
     /// The next worker's share of the flow slots. Once every worker has had one, shares are empty: connections
     /// registered there go unmeasured and are counted.
     pub fn flows(&self) -> Flows {
-        let Sizes { workers, flows, .. } = self.tables.sizes;
+        let (workers, flows) = (self.workers, self.tables.sizes.flows);
         let share = flows / workers.max(1);
         let number = self.shares.fetch_add(1, Relaxed);
         let start = number.saturating_mul(share).min(flows);
@@ -307,6 +327,17 @@ impl Dataplane {
         }
     }
 
+    /// Links an earlier process left on interfaces that are none of ours.
+    fn remove_links_of_the_past(&self) {
+        let Ok(kernel) = &self.kernel else { return };
+        let kept = self.watched().indexes();
+        if let Some(pins) = &kernel.programs().pins
+            && let Err(error) = pins.remove_other_links(&kept)
+        {
+            tracing::warn!(%error, "cannot remove links an earlier process left");
+        }
+    }
+
     async fn mend_on_news(&self) -> io::Result<()> {
         let news = LinkNews::subscribe()?;
         // What changed between the start and the subscription.
@@ -357,14 +388,37 @@ pub fn possible_cpus() -> usize {
     aya::util::nr_cpus().unwrap_or_else(|_| online())
 }
 
+/// The pins of the instance. Not to have any is no error, and said once it matters.
+fn claim_pins(options: &DataplaneOptions) -> Result<Result<Pins, LockError>, DataplaneError> {
+    let Some(bpffs) = &options.bpffs else {
+        return Ok(Err(io::Error::from(io::ErrorKind::Unsupported).into()));
+    };
+    match Pins::claim(bpffs, &options.instance) {
+        Err(source @ LockError::Held(_)) => Err(DataplaneError::InstanceInUse {
+            instance: options.instance.clone(),
+            source,
+        }),
+        claimed => Ok(claimed),
+    }
+}
+
 fn load_kernel(
     options: &DataplaneOptions,
 ) -> Result<Result<Kernel, WithoutKernel>, DataplaneError> {
     if options.mode == EbpfMode::Off {
         return Ok(Err(WithoutKernel::SwitchedOff));
     }
-    match Kernel::load(options.sizes) {
-        Ok(kernel) => Ok(Ok(kernel)),
+    let (pins, unpinned) = match claim_pins(options)? {
+        Ok(pins) => (Some(pins), None),
+        Err(cause) => (None, Some(cause)),
+    };
+    match Kernel::load(options.sizes, pins) {
+        Ok(kernel) => {
+            if let (Some(cause), Some(_)) = (unpinned, &options.bpffs) {
+                kernel::unpinned(&cause);
+            }
+            Ok(Ok(kernel))
+        }
         Err(cause) if options.mode == EbpfMode::Required => Err(DataplaneError::Unavailable(cause)),
         Err(cause) => {
             tracing::warn!(
@@ -417,6 +471,7 @@ mod tests {
             destinations: Vec::new(),
             sizes: SIZES,
             instance: "test".to_owned(),
+            bpffs: None,
         }
     }
 

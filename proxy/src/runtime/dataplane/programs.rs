@@ -1,21 +1,27 @@
 //! The measuring programs, loaded: whoever holds them can attach them, or show them packets.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use aya::Ebpf;
+use aya::maps::Map;
 use aya::programs::{ProgramError, SchedClassifier, TestRun, TestRunOptions};
 
 use super::kernel::Direction;
+use super::pins::{Pins, TABLES};
 use super::unavailable::Unavailable;
 
 pub struct Programs {
     ebpf: Ebpf,
+    /// Where links are pinned; None if they end with the process.
+    pub pins: Option<Pins>,
 }
 
 impl Programs {
     /// Has the verifier look at both.
     pub fn load(ebpf: Ebpf) -> Result<Self, Unavailable> {
-        let mut programs = Self { ebpf };
+        let mut programs = Self { ebpf, pins: None };
         for direction in Direction::BOTH {
             programs
                 .of(direction)
@@ -30,6 +36,52 @@ impl Programs {
             .program_mut(direction.program())
             .ok_or(ProgramError::NotLoaded)?
             .try_into()
+    }
+
+    /// Runs both, each once: what the verifier accepts is still not what runs. The packet is none they measure.
+    pub fn prove(&mut self) -> Result<(), Unavailable> {
+        for direction in Direction::BOTH {
+            self.run_on(direction, &[0; 64], 1)
+                .map_err(|source| Unavailable::TestRun {
+                    program: direction.program(),
+                    source,
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the tables for processes to come, unless they were taken over from there, and removes what processes before
+    /// left that nobody needs.
+    pub fn pin_tables(&self, pins: &Pins, are_adopted: bool) -> io::Result<()> {
+        if !are_adopted {
+            let mut tables = Vec::new();
+            for name in TABLES {
+                let fd = match self.table(name) {
+                    Some(Map::Array(map) | Map::PerCpuArray(map)) => map.fd().as_fd(),
+                    _ => return Err(io::ErrorKind::NotFound.into()),
+                };
+                tables.push((name, fd));
+            }
+            pins.publish(&tables)?;
+        }
+        for layout in pins.remove_other_layouts()? {
+            tracing::info!(
+                layout,
+                "removed the programs and tables another version of Weir left"
+            );
+        }
+        let elsewhere = pins.remove_filters()?;
+        if !elsewhere.is_empty() {
+            tracing::warn!(
+                interfaces = elsewhere.join(" "),
+                "an earlier process left clsact filters in another network namespace: they stay"
+            );
+        }
+        Ok(())
+    }
+
+    pub fn table(&self, name: &str) -> Option<&Map> {
+        self.ebpf.map(name)
     }
 
     /// Runs a program on a packet, `repeat` times and without any interface; returns the time one run took.

@@ -33,6 +33,11 @@ pub enum Unavailable {
         log: String,
         source: io::Error,
     },
+    #[error("the program {program} is accepted, but does not run: {source}")]
+    TestRun {
+        program: &'static str,
+        source: ProgramError,
+    },
     #[error("the table {table} cannot be mapped into memory, which takes Linux 5.5: {source}")]
     Mapping {
         table: &'static str,

@@ -1,6 +1,7 @@
 //! The interfaces to measure on, over their lives: attached where they are, waited for where they are not, attached
 //! again when they return, followed when they are renamed.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::attach::{Attachment, Hook};
@@ -101,6 +102,15 @@ impl Watched {
     pub fn detach(&mut self) {
         self.wanted = Wanted::Named(Vec::new());
         self.entries.clear();
+    }
+
+    /// Indexes of the interfaces programs are attached to.
+    pub fn indexes(&self) -> BTreeSet<u32> {
+        let attached = self.entries.iter().filter_map(|entry| match &entry.state {
+            State::Attached(attachment) => Some(attachment.interface.index),
+            _ => None,
+        });
+        attached.collect()
     }
 
     pub fn is_by_route(&self) -> bool {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use weir_tests::instance::Instance;
 use weir_tests::process::{Place, Process};
 use weir_tests::skip::find;
 use weir_tests::wait::becomes_some;
@@ -35,6 +36,8 @@ pub struct Programs {
     relay: Option<PathBuf>,
     #[arg(skip)]
     configuration: PathBuf,
+    #[arg(skip)]
+    instance: Instance,
 }
 
 impl Programs {
@@ -126,7 +129,7 @@ fn weir(programs: &Programs, address: SocketAddr, endpoints: &[SocketAddr]) -> R
     let mut command = Command::new(program);
     command.arg("run");
     add_addresses(&mut command, address, endpoints);
-    command.args(["--workers", "1", "--instance", "bench"]);
+    command.args(["--workers", "1", "--instance", programs.instance.name()]);
     command.args(["--admin", "off", "--metrics", "off", "--readiness", "off"]);
     Ok(command)
 }

@@ -1,0 +1,107 @@
+//! Whether the tables an earlier process pinned are of use to this one: of our layout, whole, and large enough.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use weir_common::{
+    EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta,
+    MetaCells, Reason,
+};
+
+use super::super::mapping::map_rows;
+use super::super::syscall::Shape;
+use super::{Pins, bpffs};
+use crate::balance::shared::Sizes;
+
+/// The tables that are pinned, `META` last: where it is, the others are. `FLOW`, `FLOW_SAMPLE` and `ENDPOINT_ID` speak of
+/// connections and rows of one process, and end with it.
+pub const TABLES: [&str; 6] = [
+    "ENDPOINT_STATE",
+    "ENDPOINT_IDENTITY",
+    "ENDPOINT_LOAD",
+    "ENDPOINT_WIRE",
+    "REASON",
+    "META",
+];
+
+/// Why pinned tables are not used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    #[error("there are none")]
+    None,
+    #[error("{0} is missing")]
+    Incomplete(&'static str),
+    #[error("{0} is of another shape")]
+    Shape(&'static str),
+    #[error("they are of another layout")]
+    Layout,
+    #[error("they are for {} endpoints, {} workers and {} CPUs", .0.capacity, .0.workers, .0.cpus)]
+    Size(Sizes),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Pins {
+    /// The sizes of the tables an earlier process pinned, if a process with these needs can go on with them.
+    pub fn adoptable(&self, needed: Sizes) -> Result<Sizes, Unfit> {
+        let tables = self.open_all()?;
+        let [.., (_, meta)] = &tables;
+        let meta = map_rows::<MetaCells>(&meta.as_fd(), 1).map_err(|_| Unfit::Shape("META"))?;
+        let meta = meta[0].read();
+        if (meta.magic, meta.layout_version) != (MAGIC, LAYOUT_VERSION) {
+            return Err(Unfit::Layout);
+        }
+        let found = sizes(&meta, needed.flows).ok_or(Unfit::Layout)?;
+        for (name, fd) in &tables {
+            let shape = Shape::of(fd.as_fd())?;
+            if (shape.value_size as usize, shape.max_entries as usize) != expected(name, found) {
+                return Err(Unfit::Shape(name));
+            }
+        }
+        let is_enough = found.capacity >= needed.capacity && found.workers >= needed.workers;
+        if !is_enough || found.cpus != needed.cpus {
+            return Err(Unfit::Size(found));
+        }
+        Ok(found)
+    }
+
+    fn open_all(&self) -> Result<[(&'static str, OwnedFd); TABLES.len()], Unfit> {
+        let mut missing = None;
+        let mut tables = Vec::new();
+        for name in TABLES {
+            match bpffs::open(&self.table(name)) {
+                Ok(fd) => tables.push((name, fd)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => missing = Some(name),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let is_empty = tables.is_empty();
+        tables.try_into().map_err(|_| match missing {
+            Some(name) if !is_empty => Unfit::Incomplete(name),
+            _ => Unfit::None,
+        })
+    }
+}
+
+/// None for numbers no table can have.
+fn sizes(meta: &Meta, flows: usize) -> Option<Sizes> {
+    let within = |count: u64| usize::try_from(count).ok().filter(|count| *count < 1 << 24);
+    Some(Sizes {
+        capacity: within(meta.capacity)?,
+        workers: within(meta.workers)?,
+        cpus: within(meta.cpus)?,
+        flows,
+    })
+}
+
+/// Bytes of a value, and rows.
+fn expected(table: &str, sizes: Sizes) -> (usize, usize) {
+    match table {
+        "ENDPOINT_STATE" => (size_of::<EndpointState>(), sizes.capacity),
+        "ENDPOINT_IDENTITY" => (size_of::<EndpointIdentity>(), sizes.capacity),
+        "ENDPOINT_LOAD" => (size_of::<EndpointLoad>(), sizes.workers * sizes.capacity),
+        "ENDPOINT_WIRE" => (size_of::<EndpointWire>(), sizes.cpus * sizes.capacity),
+        "REASON" => (size_of::<u64>(), Reason::COUNT as usize),
+        _ => (size_of::<Meta>(), 1),
+    }
+}
