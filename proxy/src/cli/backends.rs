@@ -13,6 +13,7 @@ use super::table;
 use crate::balance::{BackendKind, LatencySource};
 use crate::runtime::admin::dump::{BackendDump, ConfigDump, EndpointDump};
 use crate::runtime::admin::{FetchError, fetch_dump};
+use crate::runtime::words;
 
 /// Show endpoints: health, requests, latency
 ///
@@ -63,7 +64,7 @@ enum Output {
 pub enum BackendsError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    #[error("{file}: {source}")]
+    #[error("{file}: {}", words::of(.source))]
     Read { file: String, source: io::Error },
     #[error("{file}:{line}:{column}: not a config dump: {problem}")]
     Malformed {

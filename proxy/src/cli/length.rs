@@ -9,8 +9,8 @@ pub enum LengthError {
     Unreadable,
     #[error("the unit is missing; write it like 500ms, 5s, 2m or 1h")]
     UnitMissing,
-    #[error("must be longer than nothing")]
-    Zero,
+    #[error("must be longer than nothing; write one like 500ms, 5s, 2m or 1h")]
+    NotPositive,
     #[error("longer than a day")]
     TooLong,
 }
@@ -18,6 +18,12 @@ pub enum LengthError {
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub fn parse(text: &str) -> Result<Duration, LengthError> {
+    if text
+        .strip_prefix('-')
+        .is_some_and(|rest| parse(rest).is_ok())
+    {
+        return Err(LengthError::NotPositive);
+    }
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     if number.is_empty() {
@@ -33,7 +39,7 @@ pub fn parse(text: &str) -> Result<Duration, LengthError> {
         _ => return Err(LengthError::Unreadable),
     };
     if length.is_zero() {
-        return Err(LengthError::Zero);
+        return Err(LengthError::NotPositive);
     }
     if length > LONGEST {
         return Err(LengthError::TooLong);
@@ -59,11 +65,13 @@ mod tests {
             ("5", LengthError::UnitMissing),
             ("", LengthError::Unreadable),
             ("s", LengthError::Unreadable),
-            ("-5s", LengthError::Unreadable),
+            ("-5s", LengthError::NotPositive),
+            ("-s", LengthError::Unreadable),
+            ("--5s", LengthError::Unreadable),
             ("1.5s", LengthError::Unreadable),
             ("5 s", LengthError::Unreadable),
             ("5 years", LengthError::Unreadable),
-            ("0ms", LengthError::Zero),
+            ("0ms", LengthError::NotPositive),
             ("25h", LengthError::TooLong),
             ("18446744073709551615h", LengthError::TooLong),
             ("99999999999999999999s", LengthError::TooLong),

@@ -1,8 +1,10 @@
 //! The command line: what can be asked, checked so far that nothing else need look at text. Every flag has a twin in the
 //! environment, and `--help` is the manual.
 
+mod address;
 mod backends;
 mod check;
+mod conflicts;
 mod detach;
 mod length;
 mod locality;
@@ -23,7 +25,10 @@ pub use run::{RunOptions, Timeouts};
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use run::Origin;
 
 /// What to do.
 #[derive(Debug)]
@@ -42,14 +47,23 @@ pub fn parse() -> Command {
 
 /// Reads a command line, the program's name first.
 pub fn parse_from(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
-    match Cli::try_parse_from(arguments)?.verb {
-        Verb::Run(options) => match options.check() {
-            Ok(()) => Ok(Command::Run(options)),
-            Err(problem) => {
-                let mut run = RunOptions::augment_args(clap::Command::new("weir run"));
-                Err(run.error(ErrorKind::ValueValidation, problem))
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    match Cli::from_arg_matches(&matches)?.verb {
+        Verb::Run(mut options) => {
+            let run = matches.subcommand_matches("run");
+            let origin = |flag: &str| match run.and_then(|run| run.value_source(flag)) {
+                Some(ValueSource::CommandLine) => Origin::Flag,
+                Some(ValueSource::EnvVariable) => Origin::Variable,
+                _ => Origin::Nowhere,
+            };
+            match options.settle(origin) {
+                Ok(()) => Ok(Command::Run(options)),
+                Err(problem) => {
+                    let mut run = RunOptions::augment_args(clap::Command::new("weir run"));
+                    Err(run.error(ErrorKind::ValueValidation, problem))
+                }
             }
-        },
+        }
         Verb::Check(options) => Ok(Command::Check(options)),
         Verb::Detach(options) => Ok(Command::Detach(options)),
         Verb::Proxy(ProxyArguments {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
+use super::conflicts::Conflict;
 use crate::balance::Locality;
 use crate::config::{self, Problem, Severity};
 use crate::runtime::config_files::{self, FilesError};
@@ -17,6 +18,8 @@ pub enum ConfigError {
     Files(#[from] FilesError),
     #[error("{0}")]
     Refused(Refusal),
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
 }
 
 /// All that is wrong with a configuration.

@@ -10,9 +10,10 @@ use clap::Args;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::address::{self, AddressError};
 use super::locality::LocalityArguments;
 use super::plan::{self, ConfigError};
-use super::{length, target};
+use super::{conflicts, length, target};
 use crate::affinity::{Affinity, CompileError};
 use crate::config::{QuickError, quick_documents};
 use crate::runtime::access_log::LogTarget;
@@ -36,7 +37,6 @@ pub struct RunOptions {
         long,
         value_name = "ADDR",
         env = "WEIR_LISTEN",
-        required_unless_present = "config",
         value_delimiter = ',',
         value_parser = parse_listen
     )]
@@ -50,7 +50,6 @@ pub struct RunOptions {
         long,
         value_name = "ADDR[@WEIGHT]",
         env = "WEIR_TO",
-        required_unless_present = "config",
         value_delimiter = ',',
         value_parser = target::parse
     )]
@@ -78,16 +77,17 @@ pub struct RunOptions {
     pub access_log: Option<LogTarget>,
 
     /// Resources to serve instead of --listen and --to: a file, or a directory of .yaml, .yml and .json files
-    #[arg(
-        long,
-        value_name = "FILE|DIR",
-        env = "WEIR_CONFIG",
-        conflicts_with_all = ["listen", "to", "affinity"]
-    )]
+    ///
+    /// Of a flag and a variable that contradict each other the flag holds.
+    #[arg(long, value_name = "FILE|DIR", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
 
+    /// Variables that flags have overruled.
+    #[arg(skip)]
+    overruled: Option<&'static str>,
+
     /// Print the resources that --listen and --to stand for, and end
-    #[arg(long, env = "WEIR_PRINT_CONFIG", conflicts_with = "config")]
+    #[arg(long, env = "WEIR_PRINT_CONFIG")]
     print_config: bool,
 
     /// Interface to measure endpoints on; may be given several times [default: those that lead to endpoints]
@@ -190,6 +190,7 @@ pub struct Timeouts {
     #[arg(
         id = "connect-timeout",
         long = "connect-timeout",
+        allow_hyphen_values = true,
         value_name = "LENGTH",
         env = "WEIR_CONNECT_TIMEOUT",
         default_value = "5s",
@@ -201,6 +202,7 @@ pub struct Timeouts {
     #[arg(
         id = "first-byte-timeout",
         long = "first-byte-timeout",
+        allow_hyphen_values = true,
         value_name = "LENGTH",
         env = "WEIR_FIRST_BYTE_TIMEOUT",
         default_value = "60s",
@@ -212,6 +214,7 @@ pub struct Timeouts {
     #[arg(
         id = "idle-timeout",
         long = "idle-timeout",
+        allow_hyphen_values = true,
         value_name = "LENGTH",
         env = "WEIR_IDLE_TIMEOUT",
         default_value = "75s",
@@ -223,6 +226,7 @@ pub struct Timeouts {
     #[arg(
         id = "head-timeout",
         long = "head-timeout",
+        allow_hyphen_values = true,
         value_name = "LENGTH",
         env = "WEIR_HEAD_TIMEOUT",
         default_value = "30s",
@@ -234,13 +238,23 @@ pub struct Timeouts {
 impl RunOptions {
     /// What to serve.
     pub fn plan(&self) -> Result<Plan, ConfigError> {
-        match &self.config {
+        if let Some(variables) = self.overruled {
+            tracing::warn!("{variables} is set, and does not hold: flags say something else");
+        }
+        let plan = match &self.config {
             Some(path) => {
                 let own = self.locality.known();
-                plan::load(path, own.as_ref(), |warning| tracing::warn!("{warning}"))
+                plan::load(path, own.as_ref(), |warning| tracing::warn!("{warning}"))?
             }
-            None => Ok(Plan::quick(&self.listen, &self.to).with_affinity(self.affinity.as_ref())),
+            None => Plan::quick(&self.listen, &self.to).with_affinity(self.affinity.as_ref()),
+        };
+        conflicts::check(&plan, &self.admin_addresses())?;
+        for backend in conflicts::drained(&plan) {
+            tracing::warn!(
+                "all endpoints of {backend} have weight 0: its requests are answered 503"
+            );
         }
+        Ok(plan)
     }
 
     /// The text `--print-config` asks for, if it was given.
@@ -262,8 +276,56 @@ impl RunOptions {
         EnvFilter::new(&self.log)
     }
 
-    /// What no single flag can know. Says what is wrong, and what to do.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// What no single flag can know: where each came from decides what holds. Says what is wrong, and what to do.
+    pub(super) fn settle(&mut self, origin: impl Fn(&str) -> Origin) -> Result<(), String> {
+        let quick = ["listen", "to", "affinity"].map(&origin).into_iter().max();
+        match (origin("config"), quick.unwrap_or_default()) {
+            (Origin::Nowhere, _) | (_, Origin::Nowhere) => {}
+            (Origin::Flag, Origin::Flag) => {
+                return Err(
+                    "--config cannot be used with --listen, --to or --affinity: leave either out"
+                        .into(),
+                );
+            }
+            (Origin::Variable, Origin::Variable) => {
+                return Err(
+                    "WEIR_CONFIG cannot be used with WEIR_LISTEN, WEIR_TO or WEIR_AFFINITY: unset either"
+                        .into(),
+                );
+            }
+            (Origin::Flag, Origin::Variable) => {
+                self.listen.clear();
+                self.to.clear();
+                self.affinity = None;
+                self.overruled = Some("WEIR_LISTEN, WEIR_TO or WEIR_AFFINITY");
+            }
+            (Origin::Variable, Origin::Flag) => {
+                self.config = None;
+                self.overruled = Some("WEIR_CONFIG");
+            }
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.config.is_some() {
+            return match self.print_config {
+                true => Err(
+                    "--print-config prints what --listen and --to stand for, not --config".into(),
+                ),
+                false => Ok(()),
+            };
+        }
+        match (self.listen.is_empty(), self.to.is_empty()) {
+            (false, false) => {}
+            (true, true) => {
+                return Err("there is nothing to serve: give --listen <ADDR> and --to <ADDR[@WEIGHT]>, or --config <FILE|DIR>".into());
+            }
+            (true, false) => return Err("--listen <ADDR> is missing: where clients connect".into()),
+            (false, true) => {
+                return Err("--to <ADDR[@WEIGHT]> is missing: where requests go".into());
+            }
+        }
         if let Some(address) = first_repeated(self.listen.iter().copied()) {
             return Err(format!("--listen {address} is given twice; leave one out"));
         }
@@ -276,6 +338,17 @@ impl RunOptions {
     }
 }
 
+/// Where the value of a flag came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    #[default]
+    Nowhere,
+    /// The environment.
+    Variable,
+    /// The command line.
+    Flag,
+}
+
 fn first_repeated(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let mut seen = HashSet::new();
     let mut addresses = addresses.filter(|address| address.port() != 0);
@@ -283,8 +356,15 @@ fn first_repeated(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketA
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "not an address; write one like 0.0.0.0:8080, 127.0.0.1:8080 or [::]:8080".into()
+    address::parse(text).map_err(|error| match error {
+        AddressError::Empty => {
+            "is empty; write one like 0.0.0.0:8080, and unset WEIR_LISTEN if it comes from there"
+                .into()
+        }
+        AddressError::AddressMissing => {
+            "has no address in front of the port; write one like 0.0.0.0:8080 or [::]:8080".into()
+        }
+        error => error.to_string(),
     })
 }
 
@@ -304,9 +384,9 @@ fn parse_surface(text: &str) -> Result<Surface, String> {
     if text == "off" {
         return Ok(Surface(None));
     }
-    text.parse()
+    address::parse(text)
         .map(|address| Surface(Some(address)))
-        .map_err(|_| "neither an address such as 127.0.0.1:15000 nor off".into())
+        .map_err(|error| format!("{error}; or off"))
 }
 
 fn parse_workers(text: &str) -> Result<NonZeroUsize, String> {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::words;
 use crate::config::Source;
 
 #[derive(Debug, Error)]
 pub enum FilesError {
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {}", .path.display(), words::of(.source))]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{}: no file in it ends in .yaml, .yml or .json", .0.display())]
     Empty(PathBuf),

@@ -10,4 +10,5 @@ pub mod dataplane;
 pub mod mailbox;
 pub mod ring;
 pub mod server;
+pub mod words;
 pub mod worker;

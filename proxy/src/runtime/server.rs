@@ -22,6 +22,7 @@ use super::dataplane::{
 };
 use super::mailbox::{Order, WorkerHandle, mailbox};
 use super::ring::{Gauges, Listener, RingError, limits};
+use super::words;
 use super::worker::{MeasureFlows, Observe, Worker};
 use crate::balance::shared::Sizes;
 use crate::balance::{Balancer, EndpointRows, TablesFull};
@@ -75,7 +76,7 @@ pub enum ServerError {
     Ring { worker: usize, source: RingError },
     #[error("worker {worker} cannot go on: {source}")]
     Worker { worker: usize, source: io::Error },
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", words::of(.source))]
     System {
         what: &'static str,
         source: io::Error,
@@ -89,7 +90,7 @@ fn describe_bind(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => {
             "not permitted: ports below 1024 need root or CAP_NET_BIND_SERVICE".to_owned()
         }
-        _ => error.to_string(),
+        _ => words::of(error),
     }
 }
 
@@ -189,6 +190,8 @@ impl Server {
         let cpus = allowed_cpus();
         let (ended, mut endings) = mpsc::unbounded_channel();
         let mut running = Vec::new();
+        let of_any_worker = self.listeners.first().into_iter().flatten();
+        let addresses: Vec<SocketAddr> = of_any_worker.map(Listener::address).collect();
         let mut sinks = std::mem::take(&mut self.log_sinks).into_iter();
         for (worker, listeners) in std::mem::take(&mut self.listeners).into_iter().enumerate() {
             // Fewer workers than CPUs share the host with others: two proxies must not end up on the same one.
@@ -200,6 +203,9 @@ impl Server {
             running.push(self.start_worker(place, listeners, ended.clone())?);
         }
         drop(ended);
+        for address in addresses {
+            tracing::info!("listening on {address}");
+        }
         let mut checks = Checks::new(self.dataplane.tables());
         checks.follow(&self.snapshot);
         readiness.set(true);
@@ -384,7 +390,6 @@ fn bind(plan: &Plan, workers: usize) -> Result<Vec<Vec<Listener>>, ServerError> 
             actual = listener.address();
             listeners.push(listener);
         }
-        tracing::info!("listening on {actual}");
     }
     Ok(by_worker)
 }

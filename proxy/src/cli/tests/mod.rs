@@ -92,7 +92,29 @@ fn lengths_have_units_and_addresses_can_be_off() {
 #[test]
 fn a_refusal_names_the_value_the_flag_and_the_remedy() {
     let good = ["run", "--listen=0.0.0.0:80", "--to=10.0.0.1:80"];
-    let cases: [(&[&str], &[&str]); 10] = [
+    let cases: [(&[&str], &[&str]); 17] = [
+        (&["run"], &["--listen", "--to", "--config"]),
+        (
+            &["run", "--config=x.yaml", "--print-config"],
+            &["--print-config", "--listen", "--config"],
+        ),
+        (
+            &["run", "--listen=localhost:80", "--to=10.0.0.1:80"],
+            &["'localhost:80'", "host name", "127.0.0.1:80"],
+        ),
+        (
+            &["run", "--listen=0.0.0.0:70000", "--to=10.0.0.1:80"],
+            &["the port `70000`"],
+        ),
+        (
+            &["run", "--listen=", "--to=10.0.0.1:80"],
+            &["--listen", "is empty", "WEIR_LISTEN"],
+        ),
+        (&[good[0], good[1], "--to=::1:9001"], &["write [::1]:9001"]),
+        (
+            &[good[0], good[1], good[2], "--idle-timeout", "-5s"],
+            &["'-5s'", "--idle-timeout", "longer than nothing"],
+        ),
         (&["run", "--to=10.0.0.1:80"], &["--listen <ADDR>"]),
         (&["run", "--listen=0.0.0.0:80"], &["--to <ADDR[@WEIGHT]>"]),
         (

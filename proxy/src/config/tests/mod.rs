@@ -1,5 +1,6 @@
 //! Whole configurations as people write them, and what comes of them.
 
+mod checks;
 mod locality;
 mod placement;
 mod policy_problems;

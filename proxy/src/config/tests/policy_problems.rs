@@ -141,66 +141,6 @@ spec:
             "spec.boundedload: is not a known field; did you mean `boundedLoad`?",
         ),
         (
-            "  activeCheck: {path: /}",
-            "spec.activeCheck: has no `type`; add it",
-        ),
-        (
-            "  activeCheck: {type: grpc}",
-            "spec.activeCheck.type: `grpc` is not supported yet; write http or tcp",
-        ),
-        (
-            "  activeCheck: {type: tcp, path: /healthz}",
-            "spec.activeCheck.path: means something only with `type: http`; leave it out",
-        ),
-        (
-            "  activeCheck: {type: http, path: healthz}",
-            "spec.activeCheck.path: `healthz` is no path of a request; write one like /healthz",
-        ),
-        (
-            "  activeCheck: {type: http, path: \"/a\\r\\nX: y\"}",
-            "is no path of a request; write one like /healthz",
-        ),
-        (
-            "  activeCheck: {type: http, host: \"a b\"}",
-            "spec.activeCheck.host: `a b` is no host; write one like shop.example or shop.example:8080",
-        ),
-        (
-            "  activeCheck: {type: http, expectedStatus: 299-200}",
-            "spec.activeCheck.expectedStatus: `299-200` is no range of statuses; write one like 200-299",
-        ),
-        (
-            "  activeCheck: {type: http, expectedStatus: [200, 20]}",
-            "spec.activeCheck.expectedStatus[1]: 20 is out of range; write a whole number from 100 to 599",
-        ),
-        (
-            "  activeCheck: {type: http, expectedStatus: []}",
-            "spec.activeCheck.expectedStatus: is empty, so that no check could pass",
-        ),
-        (
-            "  activeCheck: {type: tcp, interval: 5}",
-            "spec.activeCheck.interval: is the number 5; write text",
-        ),
-        (
-            "  activeCheck: {type: tcp, timeout: 0s}",
-            "spec.activeCheck.timeout: is too short; write at least 10ms",
-        ),
-        (
-            "  activeCheck: {type: tcp, unhealthyThreshold: 0}",
-            "spec.activeCheck.unhealthyThreshold: 0 is out of range",
-        ),
-        (
-            "  activeCheck: {type: tcp, intervall: 5s}",
-            "spec.activeCheck.intervall: is not a known field; did you mean `interval`?",
-        ),
-        (
-            "  retryBudget: {percent: 101}",
-            "spec.retryBudget.percent: 101 is out of range; write a whole number from 0 to 100",
-        ),
-        (
-            "  retryBudget: {flor: 1}",
-            "spec.retryBudget.flor: is not a known field; did you mean `floor`?",
-        ),
-        (
             "  hedge: {after: p95}",
             "spec.hedge: is not supported yet; leave it out",
         ),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::*;
 use crate::affinity::Affinity;
 use crate::balance::{BackendKind, BoundedLoad, Eviction, HealthPolicy, Percent, Weight};
-use crate::check::{ActiveCheck, HttpQuestion, Question, StatusRange};
 use crate::route::Host;
 use crate::snapshot::Target;
 
@@ -250,57 +249,6 @@ spec:
     );
     assert_eq!(policy.balance.health, HealthPolicy::default());
     assert_eq!(policy.affinity, Affinity::compile("request.path").ok());
-}
-
-#[test]
-fn an_active_check_is_read_with_its_defaults() {
-    let read = |check: &str| {
-        let text = format!(
-            "{SHOP}---
-apiVersion: weir.dev/v1alpha1
-kind: WeirPolicy
-metadata: {{name: asked}}
-spec:
-  targetRefs: [{{kind: Service, name: shop}}]
-  activeCheck: {check}
-"
-        );
-        plan(&text).backends[0]
-            .policy
-            .check
-            .clone()
-            .expect("a check")
-    };
-    let tcp = ActiveCheck {
-        question: Question::Tcp,
-        interval: Duration::from_secs(10),
-        timeout: Duration::from_secs(1),
-        healthy_threshold: 1,
-        unhealthy_threshold: 3,
-    };
-    assert_eq!(read("{type: tcp}"), tcp);
-    assert_eq!(
-        read("{type: http}").to_string(),
-        "GET / expecting 200-399 every 10s"
-    );
-    let all = read(
-        "{type: http, path: /healthz, host: shop.example, interval: 2s, timeout: 500ms,
-    healthyThreshold: 2, unhealthyThreshold: 4, expectedStatus: [200-204, 418]}",
-    );
-    let expected = [(200, 204), (418, 418)].map(|(first, last)| StatusRange { first, last });
-    let http = HttpQuestion {
-        path: "/healthz".into(),
-        host: Some("shop.example".into()),
-        expected: expected.into(),
-    };
-    let check = ActiveCheck {
-        question: Question::Http(http),
-        interval: Duration::from_secs(2),
-        timeout: Duration::from_millis(500),
-        healthy_threshold: 2,
-        unhealthy_threshold: 4,
-    };
-    assert_eq!(all, check);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use tokio_uring::buf::BoundedBuf;
 use tokio_uring::fs::File;
 
 use crate::metrics::LogCounters;
+use crate::runtime::words;
 
 /// Where lines are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +26,9 @@ pub enum LogTarget {
 
 #[derive(Debug, Error)]
 pub enum LogError {
-    #[error("--access-log {}: {}", .path.display(), .source)]
+    #[error("--access-log {}: {}", .path.display(), words::of(.source))]
     Open { path: PathBuf, source: io::Error },
-    #[error("--access-log -: {0}")]
+    #[error("--access-log -: {}", words::of(.0))]
     Stdout(io::Error),
     #[error("the thread of the access log: {0}")]
     Thread(io::Error),
@@ -153,7 +154,7 @@ impl LogFile {
     fn tell(&mut self, error: &io::Error) {
         if self.told.is_none_or(|told| told.elapsed() >= TELL) {
             self.told = Some(Instant::now());
-            tracing::warn!("the access log loses lines: {error}");
+            tracing::warn!("the access log loses lines: {}", words::of(error));
         }
     }
 }

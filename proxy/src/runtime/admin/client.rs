@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use crate::runtime::words;
+
 /// How long the proxy may take for the connection, and for each part of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -15,13 +17,14 @@ const LIMIT: u64 = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error(
-        "cannot reach the admin address {address}: {source}; is `weir run` up, and does `--admin` name its address?"
+        "cannot reach the admin address {address}: {}; is `weir run` up, and does `--admin` name its address?",
+        words::of(.source)
     )]
     Unreachable {
         address: SocketAddr,
         source: io::Error,
     },
-    #[error("the admin address {address} broke off its answer: {source}")]
+    #[error("the admin address {address} broke off its answer: {}", words::of(.source))]
     Broken {
         address: SocketAddr,
         source: io::Error,

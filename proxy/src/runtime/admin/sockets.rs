@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 
 use super::{Control, routes};
+use crate::runtime::words;
 
 /// Where to listen; `None` switches off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +19,21 @@ pub struct AdminAddresses {
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("{flag} {address}: {source}; give another address, or `{flag} off`")]
+#[error("{flag} {address}: {}; give another address, or `{flag} off`", describe(.source))]
 pub struct BindError {
     /// As it is spelt on the command line.
     pub flag: &'static str,
     pub address: SocketAddr,
     pub source: io::Error,
+}
+
+fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "the address is in use; several Weirs on a host need --admin, --metrics and --readiness of their own".to_owned()
+        }
+        _ => words::of(error),
+    }
 }
 
 /// Bound and waiting to be served.

@@ -364,6 +364,13 @@ impl Dataplane {
             for (endpoint, error) in unreachable {
                 tracing::warn!(%endpoint, %error, "no route to the endpoint: its interface is unknown");
             }
+        } else {
+            for interface in leading_nowhere(&status, destinations) {
+                tracing::warn!(
+                    interface,
+                    "no endpoint is reached by this interface: nothing is measured on it"
+                );
+            }
         }
     }
 
@@ -380,6 +387,19 @@ impl Dataplane {
         }
         Ok(())
     }
+}
+
+/// The interfaces among these that exist and that no way to any of the addresses takes.
+fn leading_nowhere<'a>(
+    status: &'a [InterfaceStatus],
+    destinations: &[SocketAddr],
+) -> impl Iterator<Item = &'a str> {
+    let (leading, _) = interfaces::towards(destinations);
+    status
+        .iter()
+        .filter(|status| status.attached != Err(NotAttached::Missing))
+        .map(|status| status.name.as_str())
+        .filter(move |name| !leading.iter().any(|interface| interface.name == *name))
 }
 
 /// CPUs this machine may ever have: rows the per-CPU tables need. Those online now, where nothing says more.
@@ -406,6 +426,9 @@ fn load_kernel(
     options: &DataplaneOptions,
 ) -> Result<Result<Kernel, WithoutKernel>, DataplaneError> {
     if options.mode == EbpfMode::Off {
+        tracing::info!(
+            "kernel programs are switched off: latency is measured by the workers' clocks"
+        );
         return Ok(Err(WithoutKernel::SwitchedOff));
     }
     let (pins, unpinned) = match claim_pins(options)? {

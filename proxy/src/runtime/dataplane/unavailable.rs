@@ -14,7 +14,7 @@ use super::mapping::MappingError;
 pub enum Unavailable {
     #[error("this binary was built without kernel programs: run `cargo xtask build`")]
     NotBuilt,
-    #[error("the capability {0} is missing: run as root, or grant it to the binary")]
+    #[error("{0} missing: run as root, or grant it to the binary")]
     Capability(&'static str),
     #[error("the capabilities of a user namespace do not reach BPF: run outside of it")]
     UserNamespace,
@@ -109,14 +109,18 @@ const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 const CAP_BPF: u64 = 1 << 39;
 
-/// The first capability this process lacks of those BPF takes, by its `/proc/self/status`. CAP_SYS_ADMIN includes
-/// CAP_BPF, which is younger.
+/// What this process lacks of the capabilities BPF takes, by its `/proc/self/status`. CAP_SYS_ADMIN includes CAP_BPF,
+/// which is younger.
 fn missing_capability(status: &str) -> Option<&'static str> {
     let effective = u64::from_str_radix(field(status, "CapEff")?, 16).ok()?;
-    if effective & (CAP_BPF | CAP_SYS_ADMIN) == 0 {
-        return Some("CAP_BPF");
+    let lacks_bpf = effective & (CAP_BPF | CAP_SYS_ADMIN) == 0;
+    let lacks_net_admin = effective & CAP_NET_ADMIN == 0;
+    match (lacks_bpf, lacks_net_admin) {
+        (true, true) => Some("the capabilities CAP_BPF and CAP_NET_ADMIN are"),
+        (true, false) => Some("the capability CAP_BPF is"),
+        (false, true) => Some("the capability CAP_NET_ADMIN is"),
+        (false, false) => None,
     }
-    (effective & CAP_NET_ADMIN == 0).then_some("CAP_NET_ADMIN")
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -173,11 +177,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_missing_capability_is_named() {
+    fn every_missing_capability_is_named() {
         let status = |effective: u64| format!("Name:\tweir\nCapEff:\t{effective:016x}\n");
-        assert_eq!(missing_capability(&status(0)), Some("CAP_BPF"));
-        assert_eq!(missing_capability(&status(CAP_BPF)), Some("CAP_NET_ADMIN"));
-        assert_eq!(missing_capability(&status(CAP_BPF | CAP_NET_ADMIN)), None);
+        let lacking = |effective| missing_capability(&status(effective));
+        let both = "the capabilities CAP_BPF and CAP_NET_ADMIN are";
+        assert_eq!(lacking(0), Some(both));
+        assert_eq!(lacking(CAP_BPF), Some("the capability CAP_NET_ADMIN is"));
+        assert_eq!(lacking(CAP_NET_ADMIN), Some("the capability CAP_BPF is"));
+        assert_eq!(lacking(CAP_BPF | CAP_NET_ADMIN), None);
         let older = CAP_SYS_ADMIN | CAP_NET_ADMIN;
         assert_eq!(missing_capability(&status(older)), None);
         assert_eq!(missing_capability("Name:\tweir\n"), None);
