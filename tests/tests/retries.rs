@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use weir_tests::documents::{Documents, Said};
-use weir_tests::endpoint::scripts::{answers_after, script};
+use weir_tests::endpoint::scripts::{answers_after, never_answer, script};
 use weir_tests::endpoint::{Next, Script};
 use weir_tests::scenario::Scenario;
 use weir_tests::skip::{Need, can_run};
@@ -139,5 +139,35 @@ fn a_budget_stops_a_storm_of_retries() -> Result<()> {
     let metrics = scenario.weir.metrics()?;
     let spent = metrics.sum("weir_retry_budget_exhausted_total", &[]);
     assert!(spent.is_some_and(|spent| spent > 500.0), "{spent:?}");
+    Ok(())
+}
+
+#[test]
+fn a_request_whose_time_is_over_gives_504_and_a_slow_try_is_made_good() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let said = Said {
+        rule: "timeouts: {request: 500ms}",
+        ..Said::default()
+    };
+    let scenario = Documents::scenario(vec![script(never_answer)], said)?;
+    let answer = scenario.client()?.get("/")?;
+    assert_eq!(answer.status(), 504);
+    assert_eq!(answer.head.field("x-weir-error"), Some("request-deadline"));
+
+    let said = Said {
+        rule: "timeouts: {request: 20s, backendRequest: 200ms}\nretry: {attempts: 1, backoff: 1ms}",
+        ..Said::default()
+    };
+    let scripts = vec![script(never_answer), answers_after(Duration::ZERO)];
+    let scenario = Documents::scenario(scripts, said)?;
+    let mut client = scenario.client()?;
+    for _ in 0..10 {
+        assert_eq!(client.get("/")?.status(), 200);
+    }
+    let metrics = scenario.weir.metrics()?;
+    let retries = metrics.sum("weir_retries_total", &[("reason", "timeout")]);
+    assert_eq!(retries, Some(seen(&scenario)[0] as f64));
     Ok(())
 }

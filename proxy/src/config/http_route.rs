@@ -6,8 +6,8 @@ use super::document::{Metadata, checked_name};
 use super::gateway::read_host;
 use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
-use super::traffic::read_retry;
-use crate::route::{FieldMatch, Match, PathMatch, Pattern};
+use super::traffic::{read_retry, read_timeouts};
+use crate::route::{FieldMatch, Match, PathMatch, Pattern, Timeouts};
 
 /// As the Gateway API limits them.
 const MAX_WEIGHT: i128 = 1_000_000;
@@ -111,10 +111,11 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
         Some(name) => Some(checked_name(&name)?),
         None => None,
     };
-    rule.unsupported(&["filters", "timeouts", "sessionPersistence"]);
+    rule.unsupported(&["filters", "sessionPersistence"]);
     let matches = rule.items("matches");
     let backends = rule.items("backendRefs");
     let retry = rule.optional("retry");
+    let timeouts = rule.optional("timeouts");
     rule.finish();
     let matches = if matches.is_empty() {
         vec![Match::default()]
@@ -131,6 +132,10 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
     }
+    let timeouts = match timeouts {
+        Some(timeouts) => read_timeouts(&timeouts)?,
+        None => Timeouts::default(),
+    };
     let retry = match retry {
         Some(retry) => Some(read_retry(&retry)?),
         None => None,
@@ -140,6 +145,7 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
         matches,
         backends,
         retry,
+        timeouts,
     })
 }
 

@@ -7,7 +7,7 @@ use super::locality::Preference;
 use super::reader::Cursor;
 use super::treatment::Treatment;
 use crate::balance::{Locality, Weight};
-use crate::route::{Created, Host, Match, Retry};
+use crate::route::{Created, Host, Match, Retry, Timeouts};
 
 /// Name within a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +88,7 @@ pub struct RouteRule<'a> {
     pub backends: Vec<BackendRef<'a>>,
     /// `None`: nothing is said.
     pub retry: Option<Retry>,
+    pub timeouts: Timeouts,
 }
 
 pub struct BackendRef<'a> {

@@ -1,8 +1,37 @@
-//! What a rule asks for on the way of its requests, as routes and policies spell it: retries.
+//! What a rule asks for on the way of its requests, as routes and policies spell it: retries and timeouts.
+
+use std::time::Duration;
 
 use super::health::read_duration;
 use super::reader::Cursor;
-use crate::route::{Retry, RetryOn, StatusCodes};
+use crate::route::{Retry, RetryOn, StatusCodes, Timeouts};
+
+/// `timeouts` of the Gateway API (GEP-1742), where zero is no limit.
+pub fn read_timeouts(at: &Cursor<'_>) -> Option<Timeouts> {
+    let mut object = at.object()?;
+    let request = object.optional("request");
+    let attempt = object.optional("backendRequest");
+    object.finish();
+    let read = |length: Option<Cursor<'_>>| match length {
+        Some(length) => read_duration(&length).map(Some),
+        None => Some(None),
+    };
+    let (request, backend_request) = (read(request), read(attempt.clone()));
+    let limit = |length: Option<Duration>| length.filter(|length| !length.is_zero());
+    let timeouts = Timeouts {
+        request: limit(request?),
+        backend_request: limit(backend_request?),
+    };
+    if let (Some(all), Some(one), Some(attempt)) =
+        (timeouts.request, timeouts.backend_request, attempt)
+        && one > all
+    {
+        attempt
+            .error("is longer than `request`, which holds for all tries together; make it shorter");
+        return None;
+    }
+    Some(timeouts)
+}
 
 /// `retry` of the Gateway API (GEP-1731).
 pub fn read_retry(at: &Cursor<'_>) -> Option<Retry> {

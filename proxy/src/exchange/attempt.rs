@@ -129,7 +129,10 @@ impl Proxy {
         exchange.upstream = Some(upstream);
         exchange.timing.attempt_began = now;
         match road {
-            Road::New(_) => exchange.replay.on_connect(),
+            Road::New(_) => {
+                exchange.replay.on_connect();
+                self.set_attempt_deadline(id, upstream, now + self.settings.connect);
+            }
             Road::Idle(_) => {
                 exchange.replay.on_reuse();
                 self.counters.upstream_reused.increment();
@@ -155,7 +158,6 @@ impl Proxy {
         self.counters.upstream_opened.increment();
         self.counters.upstream_active.raise();
         self.out.push(Action::Connect { conn, peer });
-        self.set_deadline(conn, now + self.settings.connect);
         conn
     }
 
@@ -198,7 +200,7 @@ impl Proxy {
         if let Some(upstream) = self.upstream(upstream) {
             upstream.state = UpstreamState::InExchange(id);
         }
-        self.set_deadline(upstream, now + self.settings.first_byte);
+        self.touch(upstream, now);
     }
 
     /// The idle connection died before it could have read the request: once more, on a fresh one, to the same endpoint.

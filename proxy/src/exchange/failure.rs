@@ -33,6 +33,10 @@ pub enum Failure {
     UpstreamClosed,
     #[error("the endpoint did not answer in time")]
     FirstByteTimeout,
+    #[error("the time for one try is over")]
+    AttemptDeadline,
+    #[error("the time for the request is over")]
+    RequestDeadline,
     #[error("response head: {0}")]
     ResponseHead(HeadError),
     #[error("response body: {0}")]
@@ -60,7 +64,10 @@ impl Failure {
             Self::NoRoute => Status::NOT_FOUND,
             Self::NoBackend => Status::INTERNAL_ERROR,
             Self::Shed | Self::NoEndpoint | Self::HostExhausted => Status::UNAVAILABLE,
-            Self::ConnectTimeout | Self::FirstByteTimeout => Status::GATEWAY_TIMEOUT,
+            Self::ConnectTimeout
+            | Self::FirstByteTimeout
+            | Self::AttemptDeadline
+            | Self::RequestDeadline => Status::GATEWAY_TIMEOUT,
             Self::ConnectFailed
             | Self::UpstreamClosed
             | Self::ResponseHead(_)
@@ -85,6 +92,8 @@ impl Failure {
             Self::ConnectTimeout => "connect-timeout",
             Self::UpstreamClosed => "upstream-closed",
             Self::FirstByteTimeout => "first-byte-timeout",
+            Self::AttemptDeadline => "backend-request-timeout",
+            Self::RequestDeadline => "request-deadline",
             // What exactly was wrong with the endpoint's bytes is nothing for its clients.
             Self::ResponseHead(_) => "response-head-invalid",
             Self::ResponseBody(_) => "response-body-invalid",
@@ -106,7 +115,7 @@ impl Failure {
         match self {
             Self::ConnectFailed | Self::ConnectTimeout => Some(RetryReason::NoConnection),
             Self::UpstreamClosed => Some(RetryReason::NoResponse),
-            Self::FirstByteTimeout => Some(RetryReason::Timeout),
+            Self::FirstByteTimeout | Self::AttemptDeadline => Some(RetryReason::Timeout),
             _ => None,
         }
     }
@@ -130,7 +139,10 @@ impl Failure {
             Self::NoEndpoint => LocalCause::NoEndpoint,
             Self::Shed | Self::HostExhausted => LocalCause::Shed,
             Self::ConnectFailed => LocalCause::ConnectFailed,
-            Self::ConnectTimeout | Self::FirstByteTimeout => LocalCause::UpstreamTimeout,
+            Self::ConnectTimeout
+            | Self::FirstByteTimeout
+            | Self::AttemptDeadline
+            | Self::RequestDeadline => LocalCause::UpstreamTimeout,
             Self::UpstreamClosed
             | Self::ResponseHead(_)
             | Self::ResponseBody(_)
@@ -151,6 +163,8 @@ impl Failure {
             | Self::ConnectTimeout
             | Self::UpstreamClosed
             | Self::FirstByteTimeout
+            | Self::AttemptDeadline
+            | Self::RequestDeadline
             | Self::ResponseHead(_)
             | Self::ResponseBody(_)
             | Self::TooManyInterim

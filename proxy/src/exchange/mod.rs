@@ -173,6 +173,7 @@ impl Proxy {
             },
             key: None,
             retry: handling.retry,
+            timeouts: handling.timeouts,
             tried: Vec::new(),
             next_at: None,
         })
@@ -290,7 +291,12 @@ impl Proxy {
         let record = exchange.take_record();
         let keeps = exchange.keeps_downstream() && !failure.ends_connection() && !self.is_draining;
         let suggested = exchange.suggested();
-        self.settle(exchange.lease, failure.outcome(), suggested, now);
+        let outcome = match failure {
+            // Earlier tries had used up the time.
+            Failure::RequestDeadline if exchange.extra_attempts() > 0 => Outcome::Neutral,
+            _ => failure.outcome(),
+        };
+        self.settle(exchange.lease, outcome, suggested, now);
         if let Some(upstream) = exchange.upstream {
             self.abort(upstream, now);
         }

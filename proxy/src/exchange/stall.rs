@@ -29,19 +29,30 @@ impl Proxy {
 
     /// Something moved on this connection, in the middle of an exchange.
     pub(super) fn touch(&mut self, conn: ConnId, now: Moment) {
-        let length = match self.conns.get(conn).map(|conn| &conn.side) {
-            Some(Side::Downstream(client)) => match client.state {
-                DownstreamState::InExchange(id) => return self.touch_client(conn, id, now),
-                _ => return,
-            },
-            Some(Side::Upstream(endpoint)) => match endpoint.state {
-                UpstreamState::InExchange(id) if self.is_awaited(id) => self.settings.first_byte,
-                UpstreamState::InExchange(_) => self.settings.stall,
-                _ => return,
-            },
-            None => return,
-        };
-        self.set_deadline(conn, now + length);
+        match self.conns.get(conn).map(|conn| &conn.side) {
+            Some(Side::Downstream(client)) => {
+                if let DownstreamState::InExchange(id) = client.state {
+                    self.touch_client(conn, id, now);
+                }
+            }
+            Some(Side::Upstream(endpoint)) => {
+                if let UpstreamState::InExchange(id) = endpoint.state {
+                    let length = if self.is_awaited(id) {
+                        self.settings.first_byte
+                    } else {
+                        self.settings.stall
+                    };
+                    self.set_attempt_deadline(id, conn, now + length);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// An attempt has no more time than its rule allows.
+    pub(super) fn set_attempt_deadline(&mut self, id: ExchangeId, conn: ConnId, due: Moment) {
+        let limit = self.exchanges.get(id).and_then(Exchange::attempt_due);
+        self.set_deadline(conn, limit.map_or(due, |limit| limit.min(due)));
     }
 
     /// A client's connection watches over its exchange, too.
@@ -88,13 +99,35 @@ impl Proxy {
     }
 
     fn on_exchange_due(&mut self, conn: ConnId, id: ExchangeId, now: Moment) {
-        let attempts = self.exchanges.get(id).and_then(|it| it.attempts.as_ref());
-        let next_at = attempts.and_then(|attempts| attempts.next_at);
-        if next_at.is_some_and(|next_at| next_at <= now) {
+        let Some(exchange) = self.exchanges.get(id) else {
+            return;
+        };
+        let next_at = exchange.attempts.as_ref().and_then(|it| it.next_at);
+        if exchange.request_due().is_some_and(|due| due <= now) {
+            self.on_time_up(id, Failure::RequestDeadline, now);
+        } else if next_at.is_some_and(|next_at| next_at <= now) {
             self.next_attempt(id, now);
             self.touch(conn, now);
         } else {
             self.on_client_stalled(conn, id, now);
+        }
+    }
+
+    /// The time a rule gives is over. Whoever is waited for has used it up.
+    fn on_time_up(&mut self, id: ExchangeId, failure: Failure, now: Moment) {
+        let Some(exchange) = self.exchanges.get(id) else {
+            return;
+        };
+        let queued = |conn| self.conns.get(conn).is_some_and(|conn| conn.queued > 0);
+        let waits_for_body =
+            !exchange.request_body.is_complete() && !exchange.upstream.is_some_and(queued);
+        match exchange.response {
+            Response::Awaited { .. } if waits_for_body => {
+                self.fail(id, Failure::RequestTimeout, now);
+            }
+            Response::Awaited { .. } => self.fail_attempt(id, failure, now),
+            Response::Relaying { .. } if queued(exchange.downstream) => self.cancel(id, now),
+            Response::Relaying { .. } => self.fail(id, failure, now),
         }
     }
 
@@ -136,6 +169,9 @@ impl Proxy {
         let Some(entry) = self.conns.get(conn) else {
             return;
         };
+        if exchange.attempt_due().is_some_and(|due| due <= now) {
+            return self.on_time_up(id, Failure::AttemptDeadline, now);
+        }
         let waits_for_body = !exchange.request_body.is_complete() && entry.queued == 0;
         match exchange.response {
             _ if waits_for_body => self.touch(conn, now),

@@ -8,7 +8,7 @@ use crate::balance::{AffinityKey, BackendId, LatencySpan, Lease, Suggested};
 use crate::http::h1::{BodyDecoder, BodyForm, RequestHead};
 use crate::http::{Method, Persistence, Version};
 use crate::moment::Moment;
-use crate::route::Retry;
+use crate::route::{Retry, Timeouts};
 use crate::seam::ConnId;
 
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub struct Exchange {
     /// Whether the client's connection outlives the exchange.
     pub persistence: Persistence,
     pub request_body: BodyDecoder,
+    /// When its head had come whole.
+    pub began: Moment,
     pub response: Response,
     pub replay: Replay,
     /// When the latest bytes of the request were handed to a standing connection.
@@ -45,6 +47,7 @@ pub struct Attempts {
     pub backend: BackendId,
     pub key: Option<AffinityKey>,
     pub retry: Retry,
+    pub timeouts: Timeouts,
     /// Rows of the endpoints at which an attempt has failed.
     pub tried: Vec<u32>,
     /// When the next attempt is made, if it has to wait.
@@ -85,6 +88,7 @@ impl Exchange {
             method: head.method(),
             version: head.version(),
             persistence: head.persistence(),
+            began: now,
             request_body: BodyDecoder::of_request(head.framing(), BodyForm::Framed),
             response: Response::Awaited { interim: 0 },
             replay,
@@ -120,7 +124,20 @@ impl Exchange {
 
     /// When something is to happen whatever the connections do.
     pub fn due(&self) -> Option<Moment> {
-        self.attempts.as_ref()?.next_at
+        let next_at = self.attempts.as_ref().and_then(|it| it.next_at);
+        next_at.into_iter().chain(self.request_due()).min()
+    }
+
+    /// When the rule's time for the whole request is over.
+    pub fn request_due(&self) -> Option<Moment> {
+        let length = self.attempts.as_ref()?.timeouts.request?;
+        Some(self.began + length)
+    }
+
+    /// When the rule's time for this attempt is over.
+    pub fn attempt_due(&self) -> Option<Moment> {
+        let length = self.attempts.as_ref()?.timeouts.backend_request?;
+        Some(self.timing.attempt_began + length)
     }
 
     /// Attempts at other endpoints before this one.

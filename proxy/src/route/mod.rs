@@ -15,6 +15,7 @@ mod retry;
 mod split;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 
 pub use host::{Host, HostError};
 pub use order::{Created, Origin};
@@ -23,6 +24,7 @@ pub use pattern::{Pattern, PatternError};
 pub use request::Request;
 pub use retry::{Retry, RetryBudget, RetryOn, StatusCodes};
 pub use split::Split;
+pub use timeouts::Timeouts;
 
 use std::sync::Arc;
 
@@ -46,6 +48,7 @@ pub struct Rule {
 pub struct Handling {
     pub split: Split,
     pub retry: Retry,
+    pub timeouts: Timeouts,
 }
 
 impl From<Split> for Handling {

@@ -23,7 +23,7 @@ spec:
   rules:
   - matches:
     - path: {type: RegularExpression, value: "/a(b"}
-    timeouts: {request: 3s}
+    sessionPersistence: {type: Cookie}
     backendRefs:
     - {name: shpo, port: 80}
 ---
@@ -39,7 +39,7 @@ a.yaml:6:24: error: Gateway default/web: spec.listeners[0].port: 80800 is out of
 a.yaml:8:23: error: Gateway default/web: spec.listeners[2].port: 0.0.0.0:8081 is listened on already at a.yaml:7:23; choose another port, or one listener and routes with hostnames
 a.yaml:16:3: error: HTTPRoute default/shop: spec.hostname: is not a known field; did you mean `hostnames`?
 a.yaml:19:46: error: HTTPRoute default/shop: spec.rules[0].matches[0].path.value: `/a(b` is not a regular expression: unclosed group
-a.yaml:20:5: error: HTTPRoute default/shop: spec.rules[0].timeouts: is not supported yet; leave it out
+a.yaml:20:5: error: HTTPRoute default/shop: spec.rules[0].sessionPersistence: is not supported yet; leave it out
 a.yaml:22:7: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: there is no Service default/shpo; did you mean default/shop?
 a.yaml:29:24: error: Service default/shop: spec.ports[0].port: is the text `80`; write a whole number from 1 to 65535";
     let checked = checked(text);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::route::{Handling, Retry, RetryOn, StatusCodes};
+use crate::route::{Handling, Retry, RetryOn, StatusCodes, Timeouts};
 
 const BACKENDS: &str = "    - {name: shop, port: 80}\n";
 
@@ -61,6 +61,33 @@ fn mistakes_in_a_retry_are_all_named() {
             "retry.codes[2]: is the text `x`; write a whole number from 400 to 599",
             "retry.backoff: `1.5s` is not a duration; write one such as 500ms, 3s, 2m or 1h30m",
             "retry.times: is not a known field; leave it out",
+        ]
+    );
+}
+
+#[test]
+fn a_rule_says_how_long_its_requests_may_take() {
+    let timeouts = |rule| handling(rule).timeouts;
+    let expected = Timeouts {
+        request: Some(Duration::from_secs(10)),
+        backend_request: Some(Duration::from_millis(2500)),
+    };
+    assert_eq!(
+        timeouts("    timeouts: {request: 10s, backendRequest: 2s500ms}\n"),
+        expected
+    );
+    // Zero is no limit, and none that another could be longer than.
+    let unlimited = Timeouts {
+        request: None,
+        ..expected
+    };
+    let zero = "    timeouts: {request: 0s, backendRequest: 2s500ms}\n";
+    assert_eq!(timeouts(zero), unlimited);
+    assert_eq!(timeouts(""), Timeouts::default());
+    assert_eq!(
+        refused("    timeouts: {request: 1s, backendRequest: 2s}\n"),
+        [
+            "timeouts.backendRequest: is longer than `request`, which holds for all tries together; make it shorter"
         ]
     );
 }

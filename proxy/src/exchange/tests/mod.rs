@@ -26,6 +26,7 @@ mod retry_rules;
 mod retrying;
 mod reuse;
 mod routing;
+mod rule_timeouts;
 mod splitting;
 
 use std::fmt::Display;
