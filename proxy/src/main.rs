@@ -23,6 +23,10 @@ fn main() -> ExitCode {
             None => run(*options),
         },
         Command::Check(options) => return check(&options),
+        Command::Explain(options) => options
+            .render()
+            .map_err(Into::into)
+            .and_then(|text| print(&text)),
         Command::Backends(options) => options
             .render()
             .map_err(Into::into)

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use weir_rendezvous::AffinityKey;
 
-use super::active::ActiveSet;
+use super::active::{ActiveSet, Candidate};
 use super::backend::{Backend, BackendId};
 use super::ejection::{Ejection, Outs, Verdict};
 use super::endpoint::Endpoint;
@@ -18,6 +18,7 @@ use super::score::Score;
 use super::shared::SharedTables;
 use super::state::{EndpointState, reading};
 use super::untried::Untried;
+use super::watch::{Draw, How, WatchedPick};
 use crate::moment::Moment;
 
 /// Nothing can be picked: the backend is empty, or all of it is drained.
@@ -57,6 +58,15 @@ impl Balancer {
         let best = better_of_two(draws, |candidate| {
             Score::of(reading(&self.tables, candidate.row))
         });
+        if self.tables.watch.is_on() {
+            self.show_draws(
+                backend,
+                method,
+                draws.map(Candidate::place),
+                best.place(),
+                now,
+            );
+        }
         Ok(self.lease(backend, best.place(), method))
     }
 
@@ -79,6 +89,9 @@ impl Balancer {
         let endpoints = backend.endpoints();
         let draws = [(); 2].map(|()| self.untried.draw(&mut self.random));
         let best = better_of_two(draws, |place| Score::of(state(&endpoints[place]).reading()));
+        if self.tables.watch.is_on() {
+            self.show_draws(backend, method, draws, best, now);
+        }
         Ok(self.lease(backend, best, method))
     }
 
@@ -117,7 +130,45 @@ impl Balancer {
             .or_else(|| active.best_of_all(backend, key, is_active, is_untried))
             .or_else(|| active.best(backend, key, |_| true))
             .ok_or(NoEndpoint)?;
+        if tables.watch.is_on() {
+            let how = How::Affinity {
+                tried: tried.len(),
+                pending: load::pending(tables, row(best)),
+                limit,
+            };
+            self.show(backend, best, how, now);
+        }
         Ok(self.lease(backend, best, Method::Affinity))
+    }
+
+    #[cold]
+    fn show_draws(
+        &self,
+        backend: &Backend,
+        method: Method,
+        draws: [usize; 2],
+        winner: usize,
+        now: Moment,
+    ) {
+        let draws = draws.map(|place| {
+            let endpoint = &backend.endpoints()[place];
+            let reading = reading(&self.tables, endpoint.row.index);
+            Draw {
+                endpoint: endpoint.key.clone(),
+                reading,
+                score: Score::of(reading).as_f64(),
+            }
+        });
+        self.show(backend, winner, How::Draws { method, draws }, now);
+    }
+
+    #[cold]
+    fn show(&self, backend: &Backend, winner: usize, how: How, now: Moment) {
+        self.tables.watch.see(backend, || WatchedPick {
+            at: now,
+            winner: backend.endpoints()[winner].key.clone(),
+            how,
+        });
     }
 
     fn lease(&self, backend: &Backend, place: usize, method: Method) -> Lease {

@@ -30,8 +30,10 @@ mod policy;
 mod rows;
 mod score;
 pub mod shared;
+mod standing;
 mod state;
 mod untried;
+mod watch;
 
 pub use backend::{Backend, BackendId, BackendKind};
 pub use balancer::{Balancer, NoEndpoint};
@@ -48,7 +50,9 @@ pub use outlier::{Before, Eviction, HealthPolicy, Percent, Suggested};
 pub use policy::Policy;
 pub use rows::{Departed, EndpointRow, EndpointRows, TablesFull};
 pub use score::{Reading, Score};
+pub use standing::{Standing, State, standings};
 pub use state::{CheckCounts, CheckResult};
+pub use watch::{Draw, How, PickWatch, WatchedPick};
 pub use weir_rendezvous::AffinityKey;
 
 #[cfg(test)]

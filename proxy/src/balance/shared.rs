@@ -1,12 +1,15 @@
 //! The tables every worker of a host shares. Where they lie - in BPF maps or in plain memory - is decided once, at
 //! start, and nothing here can tell the difference.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{
     EndpointIdentityCells, EndpointLoadCells, EndpointStateCells, EndpointWire, EndpointWireCells,
     FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells, Table,
 };
+
+use super::watch::PickWatch;
 
 /// How many rows each table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct SharedTables {
     /// Row `cpu * capacity + endpoint`.
     pub wire: Table<EndpointWireCells>,
     pub samples: Table<FlowSampleCells>,
+    /// Picks somebody asked to see.
+    pub watch: Arc<PickWatch>,
 }
 
 impl SharedTables {
@@ -45,6 +50,7 @@ impl SharedTables {
             load: Table::anonymous(sizes.workers * sizes.capacity),
             wire: Table::anonymous(sizes.cpus * sizes.capacity),
             samples: Table::anonymous(sizes.flows),
+            watch: Arc::default(),
         };
         tables.announce();
         tables

@@ -225,7 +225,7 @@ impl Row {
 }
 
 /// `//Pod/<namespace>/<name>` without what the row says already.
-fn short_endpoint(key: &str, namespace: &str) -> String {
+pub(super) fn short_endpoint(key: &str, namespace: &str) -> String {
     let Some(pod) = key.strip_prefix("//Pod/") else {
         return key.to_owned();
     };
@@ -253,7 +253,7 @@ fn latency(endpoint: &EndpointDump) -> String {
     format!("{:.2}ms", endpoint.latency_ms.unwrap_or(0.0))
 }
 
-fn parse_admin(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_admin(text: &str) -> Result<SocketAddr, String> {
     // The variable that switches it off for `weir run` is read here too.
     if text == "off" {
         return Err(

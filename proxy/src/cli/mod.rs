@@ -6,6 +6,7 @@ mod backends;
 mod check;
 mod conflicts;
 mod detach;
+mod explain;
 mod length;
 mod locality;
 mod plan;
@@ -19,6 +20,7 @@ mod tests;
 pub use backends::{BackendsError, BackendsOptions};
 pub use check::{CheckOptions, Report};
 pub use detach::{DetachError, DetachOptions};
+pub use explain::{ExplainError, ExplainOptions};
 pub use plan::{ConfigError, Refusal};
 pub use run::{RunOptions, Timeouts};
 
@@ -37,6 +39,7 @@ pub enum Command {
     Check(Box<CheckOptions>),
     Backends(BackendsOptions),
     Detach(DetachOptions),
+    Explain(ExplainOptions),
 }
 
 /// Reads the command line of this process. Ends it with the help, the version or a usage error where there is no
@@ -66,6 +69,7 @@ pub fn parse_from(arguments: impl IntoIterator<Item = OsString>) -> Result<Comma
         }
         Verb::Check(options) => Ok(Command::Check(options)),
         Verb::Detach(options) => Ok(Command::Detach(options)),
+        Verb::Explain(options) => Ok(Command::Explain(options)),
         Verb::Proxy(ProxyArguments {
             verb: ProxyVerb::Config(ConfigArguments { verb }),
         }) => match verb {
@@ -89,6 +93,7 @@ struct Cli {
 enum Verb {
     Run(Box<RunOptions>),
     Check(Box<CheckOptions>),
+    Explain(ExplainOptions),
     Proxy(ProxyArguments),
     Detach(DetachOptions),
 }

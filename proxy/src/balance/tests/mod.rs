@@ -9,6 +9,7 @@ mod leases;
 mod rendezvous;
 mod retries;
 mod shares;
+mod watching;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -5,12 +5,13 @@
 mod client;
 pub mod dump;
 mod ebpf;
+pub mod explain;
 mod routes;
 mod sockets;
 #[cfg(test)]
 mod tests;
 
-pub use client::{FetchError, fetch_dump};
+pub use client::{FetchError, fetch, fetch_dump};
 pub use ebpf::ebpf_status;
 pub use sockets::{AdminAddresses, AdminSockets, BindError};
 

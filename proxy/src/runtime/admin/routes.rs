@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use serde::Serialize;
 
 use super::Control;
 use super::dump::ConfigDump;
+use super::explain::Question;
 use crate::metrics;
 use crate::runtime::clock;
 
@@ -18,9 +20,14 @@ type Shared = State<Arc<Control>>;
 pub fn admin(control: Arc<Control>) -> Router {
     Router::new()
         .route("/config_dump", get(config_dump))
+        .route("/explain", get(explain))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/quitquitquit", post(quit))
-        .fallback(|| async { not_found("GET /config_dump, GET /healthz, POST /quitquitquit") })
+        .fallback(|| async {
+            not_found(
+                "GET /config_dump, GET /explain?backend=NAME, GET /healthz, POST /quitquitquit",
+            )
+        })
         .with_state(control)
 }
 
@@ -40,7 +47,22 @@ pub fn readiness(control: Arc<Control>) -> Router {
 
 async fn config_dump(State(control): Shared) -> impl IntoResponse {
     let dump = ConfigDump::of(&control.observed, clock::now());
-    match serde_json::to_string_pretty(&dump) {
+    json(&dump)
+}
+
+async fn explain(State(control): Shared, uri: Uri) -> impl IntoResponse {
+    let question = match Question::parse(uri.query().unwrap_or_default()) {
+        Ok(question) => question,
+        Err(problem) => return (StatusCode::BAD_REQUEST, problem + "\n").into_response(),
+    };
+    match super::explain::explain(&question, &control.observed).await {
+        Ok(explanation) => json(&explanation),
+        Err(problem) => (StatusCode::NOT_FOUND, problem + "\n").into_response(),
+    }
+}
+
+fn json(body: &impl Serialize) -> Response {
+    match serde_json::to_string_pretty(body) {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

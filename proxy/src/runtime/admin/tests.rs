@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::dump::ConfigDump;
+use super::explain::{Explanation, StateName};
 use super::*;
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{Balancer, EndpointRows, Outcome, Weight};
@@ -108,6 +109,32 @@ fn the_dump_says_what_is_configured_and_what_is_known() {
     assert_eq!(endpoint.health_score, 0.7);
     assert_eq!(endpoint.attempts.failed, 1);
     assert_eq!(endpoint.latency_ms, None);
+}
+
+#[test]
+fn an_explanation_says_how_endpoints_stand() {
+    let admin = start();
+    let address = admin.addresses.admin.expect("switched on");
+    let text = fetch(address, "/explain?backend=default%2Fdefault&picks=0").expect("an answer");
+    let explanation: Explanation = serde_json::from_str(&text).expect("its own format");
+    let endpoint = &explanation.backends[0].endpoints[0];
+    assert_eq!(endpoint.endpoint, "10.0.0.1:80");
+    assert_eq!(endpoint.state, StateName::Candidate);
+    assert_eq!((endpoint.terms.score, endpoint.chance), (0.7, 1.0));
+    assert_eq!(explanation.backends[0].method.as_deref(), Some("p2c"));
+}
+
+#[test]
+fn a_backend_that_is_not_there_cannot_be_explained() {
+    let admin = start();
+    let address = admin.addresses.admin.expect("switched on");
+    let error = fetch(address, "/explain?backend=shop&picks=0").expect_err("no such backend");
+    assert_eq!(
+        error.to_string(),
+        "no backend `shop`; there is: default/default"
+    );
+    let (status, body) = ask(Some(address), "GET /explain?backend=default&picks=many");
+    assert_eq!((&*status, &*body), ("400", "picks: write 0 to 1000\n"));
 }
 
 #[test]

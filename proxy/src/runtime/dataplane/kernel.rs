@@ -177,6 +177,7 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
         load: array(ebpf, "ENDPOINT_LOAD", sizes.workers * sizes.capacity)?,
         wire: array(ebpf, "ENDPOINT_WIRE", sizes.cpus * sizes.capacity)?,
         samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
+        watch: Arc::default(),
     };
     tables.announce();
     Ok(tables)
