@@ -10,5 +10,6 @@ pub mod dataplane;
 pub mod mailbox;
 pub mod ring;
 pub mod server;
+mod tide;
 pub mod words;
 pub mod worker;

@@ -21,7 +21,8 @@ use super::dataplane::{
     Dataplane, DataplaneError, DataplaneOptions, EbpfMode, Flows, MOUNT_POINT, possible_cpus,
 };
 use super::mailbox::{Order, WorkerHandle, mailbox};
-use super::ring::{Gauges, Listener, RingError, limits};
+use super::ring::{Gauges, Listener, RingError, heap, limits};
+use super::tide::Tide;
 use super::words;
 use super::worker::{MeasureFlows, Observe, Worker};
 use crate::balance::shared::Sizes;
@@ -211,10 +212,13 @@ impl Server {
         readiness.set(true);
         let dataplane = self.dataplane.clone();
         tokio::spawn(async move { dataplane.stay_attached().await });
+        // What was read and compiled for the start is not needed any more.
+        heap::give_back();
+        let mut tide = Tide::default();
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {
             tokio::select! {
-                _ = heartbeat.tick() => self.dataplane.heartbeat(clock::now()),
+                _ = heartbeat.tick() => self.on_heartbeat(&mut tide),
                 _ = stop.recv() => break,
                 ending = endings.recv() => return ending.unwrap_or(Ok(())),
             }
@@ -241,6 +245,15 @@ impl Server {
             log.finish();
         }
         Ok(())
+    }
+
+    fn on_heartbeat(&self, tide: &mut Tide) {
+        let now = clock::now();
+        self.dataplane.heartbeat(now);
+        let connections = self.counters.iter().map(|it| it.ring_connections.value());
+        if tide.has_ebbed(connections.sum(), now) {
+            heap::give_back();
+        }
     }
 
     fn start_worker(

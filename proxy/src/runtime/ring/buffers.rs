@@ -5,7 +5,7 @@
 //! when it is full and its last slice is dropped. Few buffers on purpose: the ring hands them out first-in first-out,
 //! and a pool larger than the L2 cache is always cache-cold.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::Cell;
 use std::io;
 use std::ops::{Deref, Range};
@@ -137,9 +137,9 @@ impl Pool {
         let memory_layout = layout(sizes.bytes as usize * usize::from(sizes.count));
         let entries_layout = layout(size_of::<BufRingEntry>() * usize::from(sizes.count));
         Self {
-            memory: allocate_zeroed(memory_layout),
+            memory: map(memory_layout),
             memory_layout,
-            entries: allocate_zeroed(entries_layout).cast(),
+            entries: map(entries_layout).cast(),
             entries_layout,
             sizes,
             tail: Cell::new(0),
@@ -192,17 +192,21 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: allocated in `allocate` with this layout, and no slice is left, as each keeps the pool alive.
-        unsafe { dealloc(self.memory.as_ptr(), self.memory_layout) };
+        // SAFETY: mapped in `allocate` with this length, and no slice is left, as each keeps the pool alive.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.memory_layout.size()) };
         // SAFETY: as above; the ring that knew these entries is gone, as its owner drops it first.
-        unsafe { dealloc(self.entries.as_ptr().cast(), self.entries_layout) };
+        unsafe { libc::munmap(self.entries.as_ptr().cast(), self.entries_layout.size()) };
     }
 }
 
-fn allocate_zeroed(layout: Layout) -> NonNull<u8> {
-    // SAFETY: no layout of a pool has size zero.
-    let memory = unsafe { alloc_zeroed(layout) };
-    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+/// Memory of its own pages, all zero. Those nobody writes to take no memory: a worker without traffic has no buffers.
+fn map(layout: Layout) -> NonNull<u8> {
+    const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE;
+    const KIND: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new anonymous mapping at a place the kernel chooses touches nothing that exists.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), layout.size(), ACCESS, KIND, -1, 0) };
+    let memory = NonNull::new(memory.cast()).filter(|_| memory != libc::MAP_FAILED);
+    memory.unwrap_or_else(|| handle_alloc_error(layout))
 }
 
 /// Received bytes; the buffer they lie in goes back to the kernel when the last of its slices is dropped.

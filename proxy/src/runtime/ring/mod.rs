@@ -7,6 +7,7 @@ mod buffers;
 mod completions;
 mod connection;
 mod connections;
+pub mod heap;
 mod key;
 mod listener;
 mod probe;
