@@ -196,8 +196,19 @@ impl Balancer {
         suggested: Suggested,
         now: Moment,
     ) -> Option<Verdict> {
+        let verdict = self.learn(&lease, outcome, suggested, now);
         load::on_finish(&self.tables, self.worker, lease.row.index, outcome);
+        verdict
+    }
 
+    /// What the end of an attempt says of its endpoint.
+    fn learn(
+        &self,
+        lease: &Lease,
+        outcome: Outcome,
+        suggested: Suggested,
+        now: Moment,
+    ) -> Option<Verdict> {
         let state = EndpointState::of(&self.tables, lease.row);
         // Late news: the row belongs to another endpoint by now.
         if !state.is_current() {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::EndpointLoadCells;
 
+use super::cell;
 use super::outcome::Outcome;
 use super::shared::SharedTables;
 
@@ -25,15 +26,22 @@ pub fn on_pick(tables: &SharedTables, worker: usize, index: u32) {
     set(&cells.picked, |picked| picked + 1);
 }
 
+/// Comes after all the attempt had to say of the endpoint.
 pub fn on_finish(tables: &SharedTables, worker: usize, index: u32, outcome: Outcome) {
     let cells = row(tables, worker, index);
-    set(&cells.pending, |pending| pending.saturating_sub(1));
     let counter = match outcome {
         Outcome::Success { .. } => &cells.succeeded,
         Outcome::Failure => &cells.failed,
         Outcome::Neutral => &cells.neutral,
     };
     set(counter, |count| count + 1);
+    // Last: once nothing is pending the row may go to another endpoint.
+    cell::release(&cells.pending);
+}
+
+/// Whether no lease is out, so that nobody has anything left to say of the endpoint.
+pub fn is_idle(tables: &SharedTables, index: u32) -> bool {
+    rows(tables, index).all(|cells| cell::is_idle(&cells.pending))
 }
 
 /// Leases handed out and not finished, connecting attempts included.

@@ -14,6 +14,7 @@ mod alias;
 mod backend;
 mod balancer;
 mod bounded_load;
+mod cell;
 mod checked;
 mod ejection;
 mod endpoint;

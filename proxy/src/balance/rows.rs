@@ -151,7 +151,7 @@ impl EndpointRows {
         if let Some(index) = self.untouched.pop_front() {
             return Ok(index);
         }
-        let is_idle = |index: &u32| load::pending(&self.tables, *index) == 0;
+        let is_idle = |index: &u32| load::is_idle(&self.tables, *index);
         if let Some(place) = self.retired.iter().position(is_idle) {
             return self.retired.remove(place).ok_or(full);
         }

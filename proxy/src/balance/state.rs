@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_common::EndpointStateCells;
 
-use super::ewma;
+use super::cell::{self, average};
 use super::load;
 use super::outcome::{LatencySample, LatencySource};
 use super::outlier::Before;
@@ -172,18 +172,12 @@ impl<'a> EndpointState<'a> {
     /// another worker was faster by a hair. It holds once it is confirmed or withdrawn.
     pub fn eject(&self, length: Duration, now: Moment) -> Option<Moment> {
         let until = now + length;
-        // In one order with what other workers eject at the same time: of two at least one sees the other.
-        self.cells
-            .ejected_until_ns
-            .compare_exchange(0, until.as_nanos(), SeqCst, Relaxed)
-            .ok()?;
-        Some(until)
+        cell::eject(&self.cells.ejected_until_ns, until.as_nanos()).then_some(until)
     }
 
     /// Takes an ejection back that nobody was told of.
     pub fn withdraw_ejection(&self, until: Moment) {
-        let cell = &self.cells.ejected_until_ns;
-        let _ = cell.compare_exchange(until.as_nanos(), 0, SeqCst, Relaxed);
+        cell::readmit(&self.cells.ejected_until_ns, until.as_nanos());
     }
 
     /// Counts an ejection and tells every worker.
@@ -200,11 +194,7 @@ impl<'a> EndpointState<'a> {
         if until == 0 || until > now.as_nanos() || !self.is_current() {
             return false;
         }
-        let won = self
-            .cells
-            .ejected_until_ns
-            .compare_exchange(until, 0, Relaxed, Relaxed)
-            .is_ok();
+        let won = cell::readmit(&self.cells.ejected_until_ns, until);
         if won {
             if let Some(health) = restore_health {
                 self.cells.health.store(health.to_bits(), Relaxed);
@@ -257,22 +247,6 @@ pub fn reading(tables: &SharedTables, index: u32) -> Reading {
         // The row starts as 0.0, and the average leaves it with the first sample.
         latency_seconds: (latency != 0.0).then_some(latency),
         pending: load::pending(tables, index),
-    }
-}
-
-/// Takes a sample into the average in `cell`; returns the average before it.
-fn average(cell: &AtomicU64, sample: f64) -> f64 {
-    let mut old = cell.load(Relaxed);
-    loop {
-        let new = ewma::next(f64::from_bits(old), sample).to_bits();
-        // A healthy endpoint stays healthy without a write that other workers' caches would feel.
-        if new == old {
-            return f64::from_bits(old);
-        }
-        match cell.compare_exchange_weak(old, new, Relaxed, Relaxed) {
-            Ok(_) => return f64::from_bits(old),
-            Err(changed) => old = changed,
-        }
     }
 }
 

@@ -6,9 +6,11 @@ mod checks;
 mod ejection;
 mod learning;
 mod leases;
+mod reloads;
 mod rendezvous;
 mod retries;
 mod shares;
+mod viability;
 mod watching;
 
 use std::net::SocketAddr;
