@@ -110,7 +110,7 @@ row! {
 
 row! {
     /// `ENDPOINT_STATE[endpoint]`: what the balancer remembers of an endpoint, shared by all workers.
-    EndpointState, EndpointStateCells, 64, 128, pad 0 {
+    EndpointState, EndpointStateCells, 64, 192, pad 6 {
         /// Whose state this is: raised when the index is given to another endpoint. Late news carries it.
         generation,
         /// `f64` bits of the health EWMA, 0.0 to 1.0.
@@ -143,6 +143,11 @@ row! {
         checks_not_made,
         /// Ejections by checks, ever.
         check_ejections_total,
+        /// Latency in seconds for adaptive scoring, with when it was true: `f32` bits above, below them monotonic time
+        /// in units of 2^20 ns. 0 until the endpoint is first seen; negative while it was seen and not measured.
+        dated_latency,
+        /// Health for adaptive scoring, in the same form. 0 until the first failure.
+        dated_health,
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::affinity::Affinity;
 use crate::balance::{
     Backend, BackendId, BackendKind, Bucket, Endpoint, EndpointRow, EndpointRows, LatencySpan,
-    Policy, TablesFull, Weight,
+    Policy, Scoring, TablesFull, Weight,
 };
 use crate::check::ActiveCheck;
 use crate::condition::Condition;
@@ -133,6 +133,14 @@ impl Plan {
     pub fn with_affinity(mut self, affinity: Option<&Affinity>) -> Self {
         for backend in &mut self.backends {
             backend.policy.affinity = affinity.cloned();
+        }
+        self
+    }
+
+    /// Compares the endpoints of all backends this way.
+    pub fn with_scoring(mut self, scoring: Scoring) -> Self {
+        for backend in &mut self.backends {
+            backend.policy.balance.scoring = scoring;
         }
         self
     }

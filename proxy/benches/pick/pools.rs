@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir::balance::shared::{SharedTables, Sizes};
 use weir::balance::{
     AffinityKey, Backend, BackendId, BackendKind, Balancer, Bucket, Endpoint, EndpointRows,
-    LatencySample, LatencySource, Lease, Outcome, Weight,
+    LatencySample, LatencySource, Lease, Outcome, Scoring, Weight,
 };
 use weir::moment::Moment;
 
@@ -38,6 +38,13 @@ pub fn report() {
             });
             print(&format!("p2c, {weights}"), size, picks);
             print(&format!("finish, {weights}"), size, finishes);
+
+            let mut adaptive = Pool::new(size, weight).scored(Scoring::Adaptive);
+            let (picks, finishes) = adaptive.rounds(ROUNDS, |balancer, backend, _| {
+                balancer.pick(backend, NOW).expect("an endpoint")
+            });
+            print(&format!("p2c adaptive, {weights}"), size, picks);
+            print(&format!("finish adaptive, {weights}"), size, finishes);
 
             let keys: Vec<AffinityKey> = (0_u32..65_536)
                 .map(|client| AffinityKey::of(&client.to_le_bytes()))
@@ -90,6 +97,14 @@ impl Pool {
         };
         pool.measure_all();
         pool
+    }
+
+    /// Changes the mode, and learns in it.
+    pub fn scored(mut self, scoring: Scoring) -> Self {
+        self.backend.policy.scoring = scoring;
+        self.backend.id.revision += 1;
+        self.measure_all();
+        self
     }
 
     /// Until every endpoint that is not drawn very seldom has a latency.

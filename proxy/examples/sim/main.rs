@@ -60,6 +60,10 @@ struct Arguments {
     #[arg(long, value_name = "N", value_parser = parse_seconds)]
     seconds: Option<Duration>,
 
+    /// Requests, as the part of all servers they keep busy while all endpoints are well [default: what the scenario says]
+    #[arg(long, value_name = "PART", value_parser = parse_load)]
+    load: Option<f64>,
+
     /// Folder for curves and figures
     #[arg(long, value_name = "DIR", default_value = "target/sim")]
     out: PathBuf,
@@ -80,6 +84,9 @@ fn main() -> io::Result<()> {
         let mut scenario = Scenario::of(name);
         if let Some(length) = arguments.seconds {
             scenario = scenario.lasting(length);
+        }
+        if let Some(load) = arguments.load {
+            scenario = scenario.loaded(load);
         }
         let runs = run::play_all(&runs(&arguments, &scenario), &scenario, arguments.seed);
         print!("\n{}", report::summary(&scenario, &runs));
@@ -118,4 +125,11 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .filter(|seconds| (1.0..=1e6).contains(seconds))
         .map(Duration::from_secs_f64)
         .ok_or_else(|| "not a number from 1 to 1000000".into())
+}
+
+fn parse_load(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|load| (0.0001..1.0).contains(load))
+        .ok_or_else(|| "not a part such as 0.5: from 0.0001 to below 1".into())
 }

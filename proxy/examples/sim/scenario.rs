@@ -146,18 +146,19 @@ impl Scenario {
     }
 
     fn new(name: Name, title: &'static str, endpoints: Vec<Capacity>) -> Self {
-        Self {
+        let scenario = Self {
             name,
             title,
             members: endpoints.len(),
-            rate: UTILISATION * endpoints.iter().map(Capacity::rate).sum::<f64>(),
+            rate: 0.0,
             endpoints,
             replicas: 1,
             phases: Vec::new(),
             watched: 0..0,
             judged: 0,
             may_fail: false,
-        }
+        };
+        scenario.loaded(UTILISATION)
     }
 
     fn watching(mut self, watched: Range<usize>) -> Self {
@@ -190,6 +191,12 @@ impl Scenario {
         for phase in &mut self.phases {
             phase.length = phase.length.mul_f64(factor);
         }
+        self
+    }
+
+    /// The same course with this part of all servers busy on average.
+    pub fn loaded(mut self, part: f64) -> Self {
+        self.rate = part * self.endpoints.iter().map(Capacity::rate).sum::<f64>();
         self
     }
 

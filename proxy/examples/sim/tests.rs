@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir::balance::HealthPolicy;
+use weir::balance::{HealthPolicy, Scoring};
 
 use crate::policy::weir::Weir;
 use crate::policy::{Name as PolicyName, Pool};
@@ -51,6 +51,38 @@ fn seed_mode_leaves_a_slow_endpoint_a_tenth_of_its_fair_share_and_returns_to_it(
 }
 
 #[test]
+fn adaptive_mode_keeps_the_tail_short_and_returns_to_half_a_fair_share_within_two_seconds() {
+    let scenario = short(Name::Slow, 15);
+    let record = play(PolicyName::Adaptive, Ejection::On, &scenario);
+    let tail = |phase: usize| record.phases[phase].tally.latencies.quantile(0.999);
+    let [healthy, slow] = [0, 1].map(|phase| tail(phase).expect("many requests"));
+    assert!(slow < healthy.mul_f64(1.5), "{slow:?}, healthy {healthy:?}");
+    let after = record.half_share_after(&scenario).expect("it returns");
+    assert!(after <= Duration::from_secs(2), "{after:?}");
+}
+
+#[test]
+fn adaptive_mode_avoids_a_failing_endpoint_without_ejection() {
+    let scenario = short(Name::Failing, 12);
+    let record = play(PolicyName::Adaptive, Ejection::Off, &scenario);
+    let rate = record.phases[1].tally.error_rate();
+    assert!(rate < 0.003, "{rate}");
+    let recovered = share_of_fair(&scenario, &record, 2);
+    assert!(recovered > 0.8, "{recovered}");
+}
+
+#[test]
+fn adaptive_mode_shares_evenly_at_low_load_as_chance_allows() {
+    let scenario = short(Name::Many, 3);
+    let record = play(PolicyName::Adaptive, Ejection::On, &scenario);
+    let picks = record.phases[1].picks.iter().map(|picks| *picks as f64);
+    let mean = picks.clone().sum::<f64>() / picks.len() as f64;
+    let variance = picks.map(|picks| (picks - mean).powi(2)).sum::<f64>() / 1600.0;
+    // 1 if each endpoint were picked independently. Over 10,000 picks each, 2 makes a max/min of 1.10.
+    assert!(variance / mean < 2.0, "{variance} of {mean}");
+}
+
+#[test]
 fn ejection_keeps_nearly_all_requests_away_from_an_endpoint_that_fails() {
     let scenario = short(Name::Failing, 12);
     let rate = |ejection| {
@@ -66,12 +98,13 @@ fn ejection_keeps_nearly_all_requests_away_from_an_endpoint_that_fails() {
 #[test]
 fn every_lease_of_a_run_is_finished_once() {
     let scenario = short(Name::Failing, 6);
-    let weir = Weir::new(Pool {
+    let pool = Pool {
         endpoints: scenario.endpoints.len(),
         members: scenario.members,
         health: HealthPolicy::default(),
         seed: SEED,
-    });
+    };
+    let weir = Weir::new(pool, Scoring::Adaptive);
     let leases = weir.leases();
     let record = World::new(&scenario, vec![Box::new(weir)], SEED).run();
     let mut picked = 0;

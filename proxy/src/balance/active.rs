@@ -6,14 +6,17 @@ use std::sync::atomic::Ordering::Acquire;
 use rand::Rng;
 use weir_rendezvous::{AffinityKey, Candidates};
 
+use super::adaptive::{Judge, Normal, Outlook};
 use super::alias::AliasTable;
 use super::backend::{Backend, BackendId};
 use super::endpoint::{Endpoint, Weight};
 use super::lease::Method;
 use super::p2c::below;
+use super::policy::Scoring;
 use super::rows::EndpointRow;
+use super::score::{Reading, Score};
 use super::shared::SharedTables;
-use super::state::EndpointState;
+use super::state::{EndpointState, reading};
 use crate::moment::Moment;
 
 /// The candidates for a pick.
@@ -25,6 +28,8 @@ pub struct ActiveSet {
     /// The candidates as affinity sees them; made when a key first asks for it.
     rendezvous: Candidates,
     is_rendezvous_made: bool,
+    /// For adaptive scoring only.
+    normal: Normal,
     /// All endpoints that are not drained, where the policy bounds how many of them may be out.
     members: Vec<EndpointRow>,
 }
@@ -52,8 +57,8 @@ struct Found {
     /// When the first ejection ends.
     readmit_at: Option<Moment>,
     method: Method,
-    /// Whether any weight differs from 1.
-    weighted: bool,
+    /// `None` if all weights are 1.
+    mean_weight: Option<f32>,
 }
 
 impl ActiveSet {
@@ -68,6 +73,16 @@ impl ActiveSet {
         if !is_fresh {
             self.refresh(backend, tables, now);
         }
+        if backend.policy.scoring == Scoring::Adaptive && self.normal.is_stale(now) {
+            let rows = self.candidates.iter().map(|candidate| candidate.row);
+            self.normal.refresh(rows, tables, now);
+        }
+    }
+
+    /// Who compares the candidates in adaptive scoring.
+    #[inline]
+    pub fn judge<'a>(&'a self, tables: &'a SharedTables, now: Moment) -> Judge<'a> {
+        Judge::new(&self.normal, tables, now)
     }
 
     /// How a pick is decided now; `None` if there is no candidate.
@@ -83,14 +98,72 @@ impl ActiveSet {
     /// Two candidates, drawn one without regard to the other. Only while [`method`](Self::method) says there is one.
     #[inline]
     pub fn draw_two(&self, random: &mut impl Rng) -> [Candidate; 2] {
-        let weighted = self.found.is_some_and(|found| found.weighted);
-        let draws = if weighted {
+        let draws = if self.is_weighted() {
             [self.weights.draw(random), self.weights.draw(random)]
         } else {
             let count = self.candidates.len();
             [below(count, random), below(count, random)]
         };
         draws.map(|draw| self.candidates[draw])
+    }
+
+    /// Two different candidates, or the only one twice. Drawn by weight they may be the same, or weights would not hold;
+    /// but one that is poor has other chances than itself.
+    #[inline]
+    pub fn draw_different(
+        &self,
+        random: &mut impl Rng,
+        is_poor: impl Fn(Candidate) -> bool,
+    ) -> [Candidate; 2] {
+        const CHANCES: usize = 4;
+        let others = self.candidates.len().saturating_sub(1);
+        if others > 0 && !self.is_weighted() {
+            let first = below(self.candidates.len(), random);
+            let second = below(others, random);
+            let second = second + usize::from(second >= first);
+            return [first, second].map(|draw| self.candidates[draw]);
+        }
+        let [first, mut second] = self.draw_two(random);
+        if first == second && others > 0 && is_poor(first) {
+            let mut chances = (0..CHANCES).map(|_| self.candidates[self.weights.draw(random)]);
+            second = chances.find(|other| *other != first).unwrap_or(second);
+        }
+        [first, second]
+    }
+
+    pub fn is_weighted(&self) -> bool {
+        self.found.is_some_and(|found| found.mean_weight.is_some())
+    }
+
+    /// The mean weight of the candidates over that of this endpoint, which is not drained.
+    #[inline]
+    pub fn per_weight(&self, place: usize, backend: &Backend) -> f32 {
+        match self.found.and_then(|found| found.mean_weight) {
+            Some(mean) => mean / f32::from(backend.endpoints()[place].weight.share()),
+            None => 1.0,
+        }
+    }
+
+    /// What is compared of an endpoint in the backend's mode, and how good that is.
+    pub fn judged(
+        &self,
+        backend: &Backend,
+        place: usize,
+        tables: &SharedTables,
+        now: Moment,
+    ) -> (Reading, Score) {
+        let row = backend.endpoints()[place].row.index;
+        match backend.policy.scoring {
+            Scoring::Seed => {
+                let reading = reading(tables, row);
+                (reading, Score::of(reading))
+            }
+            Scoring::Adaptive => {
+                let judge = self.judge(tables, now);
+                let score = judge.score(row, self.per_weight(place, backend));
+                (judge.reading(row), score)
+            }
+        }
     }
 
     /// The place of the candidate with the highest value for this key, among those wanted.
@@ -155,6 +228,10 @@ impl ActiveSet {
                     endpoint.key
                 );
             }
+            if backend.policy.scoring == Scoring::Adaptive {
+                let latency = state(endpoint).reading().latency_seconds;
+                Outlook::of(tables, endpoint.row.index).on_seen(latency, now);
+            }
         }
 
         // Read before the rows: an ejection in between raises it, and we look again at the next pick.
@@ -175,13 +252,17 @@ impl ActiveSet {
             let members = endpoints.filter(|endpoint| !endpoint.weight.is_drained());
             self.members.extend(members.map(|endpoint| endpoint.row));
         }
-        let weighted = method == Method::P2c && self.weigh(backend);
+        self.normal.expire();
+        let mean_weight = match method {
+            Method::P2c => self.weigh(backend),
+            _ => None,
+        };
         self.found = Some(Found {
             backend: backend.id,
             ejection_epoch,
             readmit_at: backend.endpoints().iter().filter_map(ejected_until).min(),
             method,
-            weighted,
+            mean_weight,
         });
     }
 
@@ -221,15 +302,16 @@ impl ActiveSet {
         !self.candidates.is_empty()
     }
 
-    /// Prepares draws by weight. False if all weights are 1.
-    fn weigh(&mut self, backend: &Backend) -> bool {
+    /// Prepares draws by weight, and returns the mean. `None` if all weights are 1.
+    fn weigh(&mut self, backend: &Backend) -> Option<f32> {
         let weight = |one: &Candidate| backend.endpoints()[one.place()].weight;
         if self.candidates.iter().all(|one| weight(one) == Weight::ONE) {
-            return false;
+            return None;
         }
-        self.weights
-            .rebuild(self.candidates.iter().map(|one| weight(one).share()));
-        true
+        let shares = self.candidates.iter().map(|one| weight(one).share());
+        let total: f32 = shares.clone().map(f32::from).sum();
+        self.weights.rebuild(shares);
+        Some(total / self.candidates.len() as f32)
     }
 }
 

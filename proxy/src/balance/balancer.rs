@@ -5,6 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use weir_rendezvous::AffinityKey;
 
 use super::active::{ActiveSet, Candidate};
+use super::adaptive::Outlook;
 use super::backend::{Backend, BackendId};
 use super::ejection::{Ejection, Outs, Verdict};
 use super::endpoint::Endpoint;
@@ -13,6 +14,7 @@ use super::load;
 use super::outcome::Outcome;
 use super::outlier::Suggested;
 use super::p2c::{below, better_of_two};
+use super::policy::Scoring;
 use super::rows::EndpointRow;
 use super::score::Score;
 use super::shared::SharedTables;
@@ -54,10 +56,21 @@ impl Balancer {
         let active = refreshed(&mut self.active, backend, &self.tables, now);
         let method = active.method().ok_or(NoEndpoint)?;
 
-        let draws = active.draw_two(&mut self.random);
-        let best = better_of_two(draws, |candidate| {
-            Score::of(reading(&self.tables, candidate.row))
-        });
+        let random = &mut self.random;
+        let (draws, best) = match backend.policy.scoring {
+            Scoring::Seed => {
+                let draws = active.draw_two(random);
+                let score = |one: Candidate| Score::of(reading(&self.tables, one.row));
+                (draws, better_of_two(draws, score))
+            }
+            Scoring::Adaptive => {
+                let judge = active.judge(&self.tables, now);
+                let draws = active.draw_different(random, |one| judge.is_poor(one.row));
+                let score =
+                    |one: Candidate| judge.score(one.row, active.per_weight(one.place(), backend));
+                (draws, better_of_two(draws, score))
+            }
+        };
         if self.tables.watch.is_on() {
             self.show_draws(
                 backend,
@@ -80,15 +93,17 @@ impl Balancer {
         now: Moment,
     ) -> Result<Lease, NoEndpoint> {
         // Whose time has come is readmitted here.
-        refreshed(&mut self.active, backend, &self.tables, now);
+        let active = refreshed(&mut self.active, backend, &self.tables, now);
         let state = |endpoint: &Endpoint| EndpointState::of(&self.tables, endpoint.row);
         let is_active = |endpoint: &Endpoint| state(endpoint).ejected_until(now).is_none();
         let Some(method) = self.untried.find(backend, tried, is_active) else {
             return self.pick(backend, now);
         };
-        let endpoints = backend.endpoints();
         let draws = [(); 2].map(|()| self.untried.draw(&mut self.random));
-        let best = better_of_two(draws, |place| Score::of(state(&endpoints[place]).reading()));
+        let best = better_of_two(draws, |place| {
+            let (_, score) = active.judged(backend, place, &self.tables, now);
+            score
+        });
         if self.tables.watch.is_on() {
             self.show_draws(backend, method, draws, best, now);
         }
@@ -152,11 +167,12 @@ impl Balancer {
     ) {
         let draws = draws.map(|place| {
             let endpoint = &backend.endpoints()[place];
-            let reading = reading(&self.tables, endpoint.row.index);
+            let active = &self.active[backend.id.place];
+            let (reading, score) = active.judged(backend, place, &self.tables, now);
             Draw {
                 endpoint: endpoint.key.clone(),
                 reading,
-                score: Score::of(reading).as_f64(),
+                score: score.as_f64(),
             }
         });
         self.show(backend, winner, How::Draws { method, draws }, now);
@@ -217,6 +233,9 @@ impl Balancer {
         // The end of an ejection comes before the failures after it, also if no pick has noticed it yet.
         if state.readmit_if_due(lease.policy.restored_health(), now) {
             tracing::info!("endpoint {} is back in the pool", lease.address);
+        }
+        if lease.scoring == Scoring::Adaptive {
+            Outlook::of(&self.tables, lease.row.index).on_outcome(outcome, now);
         }
         match outcome {
             Outcome::Success { latency } => {

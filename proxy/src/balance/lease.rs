@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use super::backend::{Backend, BackendId};
 use super::endpoint::Endpoint;
 use super::outlier::{HealthPolicy, Percent};
+use super::policy::Scoring;
 use super::rows::EndpointRow;
 
 /// One attempt on one endpoint. It counts as pending until it is given back with
@@ -18,6 +19,7 @@ pub struct Lease {
     /// For which the attempt was made. It may be gone when the attempt ends, so that its policy comes along.
     pub(super) backend: BackendId,
     pub(super) policy: HealthPolicy,
+    pub(super) scoring: Scoring,
     pub(super) max_ejected: Option<Percent>,
 }
 
@@ -29,6 +31,7 @@ impl Lease {
             method,
             backend: backend.id,
             policy: backend.policy.health,
+            scoring: backend.policy.scoring,
             max_ejected: backend.policy.max_ejected,
         }
     }

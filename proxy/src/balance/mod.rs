@@ -10,12 +10,14 @@
 //! takes no lock, allocates nothing, reads no clock and costs the same for any number of endpoints.
 
 mod active;
+mod adaptive;
 mod alias;
 mod backend;
 mod balancer;
 mod bounded_load;
 mod cell;
 mod checked;
+mod dated;
 mod ejection;
 mod endpoint;
 mod ewma;
@@ -48,9 +50,9 @@ pub use load::LeaseCounts;
 pub use locality::{Locality, LocalityMode, LocalityPolicy, Scope};
 pub use outcome::{LatencySample, LatencySource, LatencySpan, Outcome};
 pub use outlier::{Before, Eviction, HealthPolicy, Percent, Suggested};
-pub use policy::Policy;
+pub use policy::{Policy, Scoring};
 pub use rows::{Departed, EndpointRow, EndpointRows, TablesFull};
-pub use score::{Reading, Score};
+pub use score::{Prospect, Reading, Score};
 pub use standing::{Standing, State, standings};
 pub use state::{CheckCounts, CheckResult};
 pub use watch::{Draw, How, PickWatch, WatchedPick};

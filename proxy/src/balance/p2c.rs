@@ -1,4 +1,4 @@
-//! Power of two choices, with replacement: of n endpoints the one of rank r (1 is the worst) gets (2r - 1) / n² of the
+//! Power of two choices. With replacement, of n endpoints the one of rank r (1 is the worst) gets (2r - 1) / n² of the
 //! picks. The worst is drawn too, now and then, and can show that it has recovered.
 
 use rand::Rng;

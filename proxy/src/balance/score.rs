@@ -13,6 +13,17 @@ pub struct Reading {
     pub pending: u64,
 }
 
+/// What an endpoint is expected to be like in adaptive scoring.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prospect {
+    /// Above 0.0, up to 1.0.
+    pub health: f32,
+    /// Above 0.0.
+    pub latency_seconds: f32,
+    /// As in [`Reading`]; for an endpoint of another than the mean weight in proportion to its weight.
+    pub pending: f32,
+}
+
 /// How good an endpoint is. Higher wins.
 #[derive(Clone, Copy, Debug)]
 pub struct Score(f64);
@@ -29,6 +40,14 @@ impl Score {
         let pending = reading.pending as i64 as f64;
         let crowd = 1.0 + Self::PENDING_PENALTY * pending;
         Self(reading.health / (1.0 + latency * crowd))
+    }
+
+    /// `health² / (latency * (pending + 1))`: the inverse of the time a request is expected to take.
+    #[inline]
+    pub fn of_prospect(prospect: Prospect) -> Self {
+        let health = f64::from(prospect.health);
+        let crowd = f64::from(prospect.pending) + 1.0;
+        Self(health * health / (f64::from(prospect.latency_seconds) * crowd))
     }
 
     pub const fn as_f64(self) -> f64 {

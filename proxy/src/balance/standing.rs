@@ -4,9 +4,10 @@
 use super::active::ActiveSet;
 use super::backend::Backend;
 use super::lease::Method;
-use super::score::{Reading, Score};
+use super::policy::Scoring;
+use super::score::Reading;
 use super::shared::SharedTables;
-use super::state::{EndpointState, reading};
+use super::state::EndpointState;
 use crate::moment::Moment;
 
 /// One endpoint of a backend.
@@ -50,7 +51,7 @@ pub fn standings(
         .enumerate()
         .map(|(place, endpoint)| {
             let state = EndpointState::of(tables, endpoint.row);
-            let reading = reading(tables, endpoint.row.index);
+            let (reading, score) = active.judged(backend, place, tables, now);
             Standing {
                 place,
                 state: if endpoint.weight.is_drained() {
@@ -63,7 +64,7 @@ pub fn standings(
                     State::Waiting
                 },
                 reading,
-                score: Score::of(reading).as_f64(),
+                score: score.as_f64(),
                 chance: 0.0,
             }
         })
@@ -78,7 +79,11 @@ pub fn standings(
         Some(Method::P2c) => f64::from(backend.endpoints()[place].weight.share()),
         _ => 1.0,
     };
-    give_chances(&mut standings, places, weight);
+    if backend.policy.scoring == Scoring::Adaptive && places.len() > 1 && !active.is_weighted() {
+        give_chances_of_different(&mut standings, places);
+    } else {
+        give_chances(&mut standings, places, weight);
+    }
     (method, standings)
 }
 
@@ -107,6 +112,23 @@ fn give_chances(
         }
         worse += shares;
         from += equal;
+    }
+}
+
+/// Of two different draws the better one wins, of equal ones the second: of n endpoints one that is better than w and
+/// equal to e others gets `(2w + e) / (n * (n - 1))`.
+fn give_chances_of_different(standings: &mut [Standing], candidates: Vec<usize>) {
+    let mut scores: Vec<f64> = candidates
+        .iter()
+        .map(|place| standings[*place].score)
+        .collect();
+    scores.sort_by(f64::total_cmp);
+    let pairs = (candidates.len() * (candidates.len() - 1)) as f64;
+    for place in candidates {
+        let own = standings[place].score;
+        let worse = scores.partition_point(|score| *score < own);
+        let not_better = scores.partition_point(|score| *score <= own);
+        standings[place].chance = (worse + not_better - 1) as f64 / pairs;
     }
 }
 
@@ -156,5 +178,17 @@ mod tests {
             &[9.0 / 16.0, 7.0 / 16.0],
         );
         assert_near(&chances(&[0.3], &[7.0]), &[1.0]);
+    }
+
+    #[test]
+    fn of_two_different_draws_the_worst_has_no_chance() {
+        let mut standings: Vec<Standing> = [0.2, 1.0, 0.5, 0.5]
+            .into_iter()
+            .enumerate()
+            .map(|(place, score)| standing(place, score))
+            .collect();
+        give_chances_of_different(&mut standings, (0..4).collect());
+        let chances: Vec<f64> = standings.iter().map(|standing| standing.chance).collect();
+        assert_near(&chances, &[0.0, 6.0, 3.0, 3.0].map(|pairs| pairs / 12.0));
     }
 }

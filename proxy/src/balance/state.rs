@@ -71,6 +71,8 @@ impl<'a> EndpointState<'a> {
             &cells.checks_failed,
             &cells.checks_not_made,
             &cells.check_ejections_total,
+            &cells.dated_latency,
+            &cells.dated_health,
         ] {
             zeroed.store(0, Relaxed);
         }

@@ -15,8 +15,9 @@ use crate::runtime::admin::{FetchError, fetch};
 /// Show why requests of a backend go where they go
 ///
 /// Waits up to two seconds for requests and shows how each was decided, after a table of all endpoints: SCORE is health /
-/// (1 + latency * (1 + 0.1 * pending)) with the latency in seconds, CHANCE the probability that the next request without
-/// an affinity value goes there.
+/// (1 + latency * (1 + 0.1 * pending)) with the latency in seconds, where scoring is adaptive health² / (latency *
+/// (pending + 1)), with both as faded as they are now; CHANCE is the probability that the next request without an affinity
+/// value goes there.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -101,7 +102,12 @@ fn short(explanation: &Explanation, asked: usize) -> String {
         text.push('\n');
     }
     if asked > 0 {
-        text += &picks(explanation, namespace);
+        let first = explanation.backends.first();
+        let formula = match first.map(|backend| &*backend.scoring) {
+            Some("adaptive") => adaptive,
+            _ => seed,
+        };
+        text += &picks(explanation, namespace, formula);
     }
     text
 }
@@ -142,7 +148,10 @@ fn endpoints(backend: &BackendStanding) -> String {
     table::align(&lines)
 }
 
-fn picks(explanation: &Explanation, namespace: &str) -> String {
+/// How a score is spelled out.
+type Formula = fn(Terms) -> String;
+
+fn picks(explanation: &Explanation, namespace: &str, formula: Formula) -> String {
     let watched = explanation.watched_ms / 1e3;
     if explanation.picks.is_empty() {
         return format!("No request in {watched:.1} s.\n");
@@ -152,7 +161,7 @@ fn picks(explanation: &Explanation, namespace: &str) -> String {
         [
             format!("{:.1}ms", pick.after_ms),
             short_endpoint(&pick.winner, namespace),
-            why(pick, namespace),
+            why(pick, namespace, formula),
         ]
     });
     let mut text = table::align(&std::iter::once(head).chain(lines).collect::<Vec<_>>());
@@ -162,7 +171,7 @@ fn picks(explanation: &Explanation, namespace: &str) -> String {
     text
 }
 
-fn why(pick: &PickDump, namespace: &str) -> String {
+fn why(pick: &PickDump, namespace: &str, formula: Formula) -> String {
     if let Some(affinity) = pick.affinity {
         let mut why = match affinity.tried {
             0 => "affinity: the highest value".to_owned(),
@@ -202,8 +211,17 @@ fn why(pick: &PickDump, namespace: &str) -> String {
     )
 }
 
-/// The score, spelled out.
-fn formula(terms: Terms) -> String {
+fn adaptive(terms: Terms) -> String {
+    format!(
+        "{:.2}² / ({} * ({} + 1)) = {:.1}",
+        terms.health,
+        latency(terms),
+        terms.pending,
+        terms.score
+    )
+}
+
+fn seed(terms: Terms) -> String {
     format!(
         "{:.2} / (1 + {} * (1 + 0.1 * {})) = {:.4}",
         terms.health,
@@ -263,7 +281,7 @@ mod tests {
     fn a_pick_is_explained_by_both_scores() {
         let fast = draw("//Pod/shop/a", terms(1.0, 5.0, 1, 0.9945));
         let slow = draw("//Pod/shop/b", terms(0.7, 60.0, 4, 0.6458));
-        let why_of = |pick: &PickDump| why(pick, "shop");
+        let why_of = |pick: &PickDump| why(pick, "shop", seed);
         assert_eq!(
             why_of(&pick("//Pod/shop/a", vec![fast.clone(), slow.clone()])),
             "1.00 / (1 + 5.00ms * (1 + 0.1 * 1)) = 0.9945 beats b: 0.70 / (1 + 60.00ms * (1 + 0.1 * 4)) = 0.6458"
@@ -271,6 +289,11 @@ mod tests {
         assert_eq!(
             why_of(&pick("//Pod/shop/b", vec![slow.clone(), slow])),
             "drawn twice: 0.70 / (1 + 60.00ms * (1 + 0.1 * 4)) = 0.6458"
+        );
+        let pair = ["a", "b"].map(|name| draw(name, terms(0.5, 5.0, 1, 25.0)));
+        assert_eq!(
+            why(&pick("b", pair.to_vec()), "shop", adaptive),
+            "0.50² / (5.00ms * (1 + 1)) = 25.0 drawn second, equals a: 0.50² / (5.00ms * (1 + 1)) = 25.0"
         );
         let bound = PickDump {
             method: "affinity".to_owned(),
@@ -296,6 +319,7 @@ mod tests {
                 namespace: "shop".to_owned(),
                 affinity: None,
                 method: Some("p2c".to_owned()),
+                scoring: "seed".to_owned(),
                 endpoints: vec![EndpointStanding {
                     endpoint: "//Pod/shop/a".to_owned(),
                     state: StateName::Candidate,

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -15,6 +15,7 @@ use super::locality::LocalityArguments;
 use super::plan::{self, ConfigError};
 use super::{conflicts, length, target};
 use crate::affinity::{Affinity, CompileError};
+use crate::balance::Scoring;
 use crate::config::{QuickError, quick_documents};
 use crate::runtime::access_log::LogTarget;
 use crate::runtime::admin::AdminAddresses;
@@ -75,6 +76,10 @@ pub struct RunOptions {
         value_parser = parse_access_log
     )]
     pub access_log: Option<LogTarget>,
+
+    /// How the better of two endpoints is found
+    #[arg(long, value_enum, default_value_t, env = "WEIR_SCORING")]
+    scoring: ScoringMode,
 
     /// Resources to serve instead of --listen and --to: a file, or a directory of .yaml, .yml and .json files
     ///
@@ -141,6 +146,25 @@ pub struct RunOptions {
 
     #[command(flatten)]
     pub timeouts: Timeouts,
+}
+
+/// The modes of scoring.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ScoringMode {
+    /// Health over latency and pending of two draws; learned from outcomes alone
+    #[default]
+    Seed,
+    /// Two different endpoints, pending in full; what is known ages, so that a recovered endpoint is found soon
+    Adaptive,
+}
+
+impl From<ScoringMode> for Scoring {
+    fn from(mode: ScoringMode) -> Self {
+        match mode {
+            ScoringMode::Seed => Self::Seed,
+            ScoringMode::Adaptive => Self::Adaptive,
+        }
+    }
 }
 
 /// Where the proxy answers questions about itself.
@@ -246,7 +270,9 @@ impl RunOptions {
                 let own = self.locality.known();
                 plan::load(path, own.as_ref(), |warning| tracing::warn!("{warning}"))?
             }
-            None => Plan::quick(&self.listen, &self.to).with_affinity(self.affinity.as_ref()),
+            None => Plan::quick(&self.listen, &self.to)
+                .with_affinity(self.affinity.as_ref())
+                .with_scoring(self.scoring.into()),
         };
         conflicts::check(&plan, &self.admin_addresses())?;
         for backend in conflicts::drained(&plan) {
@@ -259,8 +285,14 @@ impl RunOptions {
 
     /// The text `--print-config` asks for, if it was given.
     pub fn printed_config(&self) -> Option<Result<String, QuickError>> {
-        self.print_config
-            .then(|| quick_documents(&self.listen, &self.to, self.affinity.as_ref()))
+        self.print_config.then(|| {
+            quick_documents(
+                &self.listen,
+                &self.to,
+                self.affinity.as_ref(),
+                self.scoring.into(),
+            )
+        })
     }
 
     pub fn admin_addresses(&self) -> AdminAddresses {
@@ -278,18 +310,21 @@ impl RunOptions {
 
     /// What no single flag can know: where each came from decides what holds. Says what is wrong, and what to do.
     pub(super) fn settle(&mut self, origin: impl Fn(&str) -> Origin) -> Result<(), String> {
-        let quick = ["listen", "to", "affinity"].map(&origin).into_iter().max();
+        let quick = ["listen", "to", "affinity", "scoring"]
+            .map(&origin)
+            .into_iter()
+            .max();
         match (origin("config"), quick.unwrap_or_default()) {
             (Origin::Nowhere, _) | (_, Origin::Nowhere) => {}
             (Origin::Flag, Origin::Flag) => {
                 return Err(
-                    "--config cannot be used with --listen, --to or --affinity: leave either out"
+                    "--config cannot be used with --listen, --to, --affinity or --scoring: leave either out"
                         .into(),
                 );
             }
             (Origin::Variable, Origin::Variable) => {
                 return Err(
-                    "WEIR_CONFIG cannot be used with WEIR_LISTEN, WEIR_TO or WEIR_AFFINITY: unset either"
+                    "WEIR_CONFIG cannot be used with WEIR_LISTEN, WEIR_TO, WEIR_AFFINITY or WEIR_SCORING: unset either"
                         .into(),
                 );
             }
@@ -297,7 +332,8 @@ impl RunOptions {
                 self.listen.clear();
                 self.to.clear();
                 self.affinity = None;
-                self.overruled = Some("WEIR_LISTEN, WEIR_TO or WEIR_AFFINITY");
+                self.scoring = ScoringMode::default();
+                self.overruled = Some("WEIR_LISTEN, WEIR_TO, WEIR_AFFINITY or WEIR_SCORING");
             }
             (Origin::Variable, Origin::Flag) => {
                 self.config = None;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::service::{SERVICE_LABEL, WEIGHT_ANNOTATION};
 use crate::affinity::Affinity;
+use crate::balance::Scoring;
 use crate::snapshot::Target;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +21,7 @@ pub fn quick_documents(
     listen: &[SocketAddr],
     targets: &[Target],
     affinity: Option<&Affinity>,
+    scoring: Scoring,
 ) -> Result<String, QuickError> {
     for address in listen {
         if address.port() == 0 {
@@ -48,6 +50,9 @@ pub fn quick_documents(
     }
     if let Some(affinity) = affinity {
         let _ = write_affinity(&mut text, affinity);
+    }
+    if scoring != Scoring::default() {
+        let _ = write_scoring(&mut text, scoring);
     }
     Ok(text)
 }
@@ -139,4 +144,15 @@ fn write_affinity(out: &mut String, affinity: &Affinity) -> std::fmt::Result {
     // A string of JSON is one of YAML.
     let source = serde_json::Value::from(affinity.source());
     writeln!(out, "    sessionAffinity: {{source: {source}}}")
+}
+
+fn write_scoring(out: &mut String, scoring: Scoring) -> std::fmt::Result {
+    writeln!(out, "---")?;
+    writeln!(out, "apiVersion: weir.dev/v1alpha1")?;
+    writeln!(out, "kind: WeirPolicy")?;
+    writeln!(out, "metadata: {{name: scoring, namespace: default}}")?;
+    writeln!(out, "spec:")?;
+    writeln!(out, "  targetRefs:")?;
+    writeln!(out, "  - {{group: \"\", kind: Service, name: default}}")?;
+    writeln!(out, "  scoring: {scoring}")
 }

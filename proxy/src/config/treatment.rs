@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
-use crate::balance::{BoundedLoad, HealthPolicy, LatencySpan, Percent, Policy};
+use crate::balance::{BoundedLoad, HealthPolicy, LatencySpan, Percent, Policy, Scoring};
 use crate::check::ActiveCheck;
 use crate::route::{Retry, RetryBudget};
 use crate::snapshot::{BackendPolicy, PartOrigin};
@@ -15,6 +15,7 @@ use crate::snapshot::{BackendPolicy, PartOrigin};
 pub struct Treatment {
     pub health: Part<HealthPolicy>,
     pub affinity: Part<Affinity>,
+    pub scoring: Part<Scoring>,
     pub bounded_load: Part<BoundedLoad>,
     pub max_ejected: Part<Percent>,
     pub active_check: Part<ActiveCheck>,
@@ -43,6 +44,7 @@ impl Treatment {
         Self {
             health: self.health.or_else(|| other.health.clone()),
             affinity: self.affinity.or_else(|| other.affinity.clone()),
+            scoring: self.scoring.or_else(|| other.scoring.clone()),
             bounded_load: self.bounded_load.or_else(|| other.bounded_load.clone()),
             max_ejected: self.max_ejected.or_else(|| other.max_ejected.clone()),
             active_check: self.active_check.or_else(|| other.active_check.clone()),
@@ -56,6 +58,7 @@ impl Treatment {
         let parts = [
             ("health", by(&self.health)),
             ("sessionAffinity", by(&self.affinity)),
+            ("scoring", by(&self.scoring)),
             ("boundedLoad", by(&self.bounded_load)),
             ("maxEjectedPercent", by(&self.max_ejected)),
             ("activeCheck", by(&self.active_check)),
@@ -69,6 +72,7 @@ impl Treatment {
     pub fn policy(&self) -> BackendPolicy {
         BackendPolicy {
             balance: Policy {
+                scoring: value(&self.scoring).unwrap_or_default(),
                 health: value(&self.health).unwrap_or_default(),
                 bounded_load: value(&self.bounded_load),
                 max_ejected: value(&self.max_ejected),

@@ -6,7 +6,7 @@ use super::reader::{Cursor, Object};
 use super::resources::{Policy, Resources};
 use super::treatment::part;
 use super::{active_check, agentgateway, targets};
-use crate::balance::{BoundedLoad, Percent};
+use crate::balance::{BoundedLoad, Percent, Scoring};
 use crate::route::RetryBudget;
 
 pub fn read_policy<'a>(
@@ -25,13 +25,16 @@ pub fn read_policy<'a>(
     let mut treatment = backend
         .map(|backend| agentgateway::read_treatment(&backend))
         .unwrap_or_default();
+    treatment.scoring = part(&mut spec, "scoring", |at| {
+        at.choice(&[("seed", Scoring::Seed), ("adaptive", Scoring::Adaptive)])
+    });
     treatment.bounded_load = part(&mut spec, "boundedLoad", read_bounded_load);
     treatment.max_ejected = part(&mut spec, "maxEjectedPercent", |at| {
         at.whole(0..=100).and_then(Percent::new)
     });
     treatment.active_check = part(&mut spec, "activeCheck", active_check::read);
     treatment.retry_budget = part(&mut spec, "retryBudget", read_retry_budget);
-    spec.unsupported(&["scoring", "latency", "slowStart", "circuitBreaker", "hedge"]);
+    spec.unsupported(&["latency", "slowStart", "circuitBreaker", "hedge"]);
     spec.finish();
     resources.policies.push(Policy { targets, treatment });
 }

@@ -176,6 +176,7 @@ fn series_of(policy: Name, points: impl Iterator<Item = (f64, Option<f64>)>) -> 
 fn look(policy: Name) -> (&'static str, f64) {
     match policy {
         Name::Seed => ("#0b6bcb", 2.4),
+        Name::Adaptive => ("#d64545", 2.4),
         Name::RoundRobin => ("#9aa5b1", 1.3),
         Name::LeastRequest => ("#8d6cab", 1.3),
         Name::P2cPending => ("#e0a100", 1.3),

@@ -7,7 +7,7 @@ pub mod weir;
 
 use std::time::Duration;
 
-use ::weir::balance::{HealthPolicy, Lease};
+use ::weir::balance::{HealthPolicy, Lease, Scoring};
 use ::weir::moment::Moment;
 use clap::ValueEnum;
 
@@ -19,6 +19,8 @@ use self::weir::Weir;
 pub enum Name {
     /// Weir's default: two draws, health over latency and pending
     Seed,
+    /// Weir's adaptive mode: two different endpoints, and what is known of them ages
+    Adaptive,
     /// Each endpoint in turn
     RoundRobin,
     /// The endpoint with the fewest requests in flight
@@ -57,6 +59,7 @@ impl Name {
     pub fn label(self) -> &'static str {
         match self {
             Self::Seed => "seed",
+            Self::Adaptive => "adaptive",
             Self::RoundRobin => "round-robin",
             Self::LeastRequest => "least-request",
             Self::P2cPending => "p2c-pending",
@@ -67,7 +70,8 @@ impl Name {
     /// A fresh policy over `endpoints`, of which the first `members` are there.
     pub fn build(self, pool: Pool) -> Box<dyn Policy> {
         match self {
-            Self::Seed => Box::new(Weir::new(pool)),
+            Self::Seed => Box::new(Weir::new(pool, Scoring::Seed)),
+            Self::Adaptive => Box::new(Weir::new(pool, Scoring::Adaptive)),
             Self::RoundRobin => Box::new(Peers::new(RoundRobin::default(), pool)),
             Self::LeastRequest => Box::new(Peers::new(LeastRequest, pool)),
             Self::P2cPending => Box::new(Peers::new(TwoChoices, pool)),

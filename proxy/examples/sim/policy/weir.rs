@@ -9,7 +9,7 @@ use weir::balance::Figures;
 use weir::balance::shared::{SharedTables, Sizes};
 use weir::balance::{
     Backend, BackendId, BackendKind, Balancer, Bucket, Endpoint, EndpointRows, LatencySample,
-    LatencySource, Outcome, Policy as Settings, Weight,
+    LatencySource, Outcome, Policy as Settings, Scoring, Weight,
 };
 use weir::moment::Moment;
 
@@ -28,7 +28,7 @@ pub struct Weir {
 impl Weir {
     const WORKERS: usize = 2;
 
-    pub fn new(pool: Pool) -> Self {
+    pub fn new(pool: Pool, scoring: Scoring) -> Self {
         let tables = SharedTables::anonymous(Sizes {
             capacity: pool.endpoints,
             workers: Self::WORKERS,
@@ -37,6 +37,7 @@ impl Weir {
         });
         let mut rows = EndpointRows::new(tables.clone());
         let settings = Settings {
+            scoring,
             health: pool.health,
             ..Settings::default()
         };

@@ -1,5 +1,6 @@
 //! What picks and outcomes do together: several balancers over the same tables, one clock moved by hand, fixed seeds.
 
+mod adaptive;
 mod affinity;
 mod buckets;
 mod checks;

@@ -34,6 +34,28 @@ fn a_pick_shows_both_draws_with_their_scores_and_the_better_one_wins() {
 }
 
 #[test]
+fn an_adaptive_pick_shows_two_different_endpoints_and_what_was_compared() {
+    let mut pool = Pool::of_weights(&[1, 1, 1]);
+    pool.backend.policy.scoring = Scoring::Adaptive;
+    pool.fail(0);
+    pool.tables.watch.begin("tests", "pool", 20);
+    pool.shares(20);
+    for pick in seen(&pool) {
+        let How::Draws { draws, .. } = &pick.how else {
+            panic!("{pick:?}");
+        };
+        assert_ne!(draws[0].endpoint, draws[1].endpoint);
+        for draw in draws {
+            let Reading { health, .. } = draw.reading;
+            assert!((draw.score - health * health).abs() < 1e-6, "{draw:?}");
+        }
+    }
+    let (_, all) = standings(&pool.backend, &pool.tables, pool.now);
+    let chances: Vec<f64> = all.iter().map(|standing| standing.chance).collect();
+    assert_eq!(chances, [0.0, 0.5, 0.5]);
+}
+
+#[test]
 fn a_bound_pick_shows_what_it_had_to_get_around() {
     let mut pool = Pool::of_weights(&[1, 1, 1]);
     pool.backend.policy.bounded_load = BoundedLoad::new(1.5);

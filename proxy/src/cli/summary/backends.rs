@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Extent, shortened};
 use crate::affinity::Affinity;
-use crate::balance::{HealthPolicy, Percent};
+use crate::balance::{HealthPolicy, Percent, Scoring};
 use crate::cli::table;
 use crate::route::RetryBudget;
 use crate::snapshot::{BackendPlan, BackendPolicy, Plan, Target};
@@ -30,6 +30,8 @@ fn policy(policy: &BackendPolicy) -> String {
     let ejection = Some(ejection(&policy.balance.health));
     let affinity = policy.affinity.as_ref().map(Affinity::source);
     let affinity = affinity.map(|source| shortened(source, EXPRESSION));
+    let scoring = policy.balance.scoring;
+    let scoring = (scoring != Scoring::default()).then(|| scoring.to_string());
     let bounded = policy.balance.bounded_load;
     let bounded = bounded.map(|factor| format!("{} times the average", factor.factor()));
     let max_ejected = policy.balance.max_ejected;
@@ -40,6 +42,7 @@ fn policy(policy: &BackendPolicy) -> String {
     let lines = [
         ("health", "ejection", ejection),
         ("sessionAffinity", "affinity", affinity),
+        ("scoring", "scoring", scoring),
         ("boundedLoad", "bounded load", bounded),
         ("maxEjectedPercent", "ejected at most", max_ejected),
         ("activeCheck", "check", check),

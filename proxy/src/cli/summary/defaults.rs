@@ -56,7 +56,7 @@ pub fn text() -> String {
             retry_budget(RetryBudget::default()),
             "retryBudget",
         ),
-        line("pick", "the better of two draws by weight", ""),
+        line("pick", "the better of two draws by weight", "scoring"),
         line("latency of an endpoint", "to the first byte", ""),
         line("ejection", ejection(&HealthPolicy::default()), "health"),
         line("affinity", "none", "sessionAffinity"),

@@ -121,6 +121,10 @@ spec:
     };
     for (keys, expected) in [
         (
+            "  scoring: clever",
+            "spec.scoring: `clever` is not one of seed, adaptive",
+        ),
+        (
             "  boundedLoad: 0.9",
             "spec.boundedLoad: 0.9 is out of range; write a number of at least 1",
         ),

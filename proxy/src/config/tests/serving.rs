@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::affinity::Affinity;
-use crate::balance::{BackendKind, BoundedLoad, Eviction, HealthPolicy, Percent, Weight};
+use crate::balance::{BackendKind, BoundedLoad, Eviction, HealthPolicy, Percent, Scoring, Weight};
 use crate::route::Host;
 use crate::snapshot::Target;
 
@@ -229,6 +229,7 @@ metadata: {name: spread}
 spec:
   targetRefs: [{kind: Service, name: shop}]
   boundedLoad: 1.25
+  scoring: adaptive
   maxEjectedPercent: 30
   retryBudget: {percent: 5}
 ---
@@ -242,6 +243,7 @@ spec:
     let plan = plan(&text);
     let policy = &plan.backends[0].policy;
     assert_eq!(policy.balance.bounded_load, BoundedLoad::new(1.25));
+    assert_eq!(policy.balance.scoring, Scoring::Adaptive);
     assert_eq!(policy.balance.max_ejected, Percent::new(30));
     assert_eq!(
         (policy.retry_budget.percent, policy.retry_budget.floor),
@@ -278,9 +280,12 @@ fn the_documents_of_a_quick_start_serve_the_same() {
     ];
     let affinity =
         Affinity::compile(r#"request.headers["x\\y"] + ': # "'"#).expect("an expression");
-    let text = quick_documents(&listen, &targets, Some(&affinity)).expect("documents");
+    let text =
+        quick_documents(&listen, &targets, Some(&affinity), Scoring::Adaptive).expect("documents");
     let written = plan(&text);
-    let quick = Plan::quick(&listen, &targets).with_affinity(Some(&affinity));
+    let quick = Plan::quick(&listen, &targets)
+        .with_affinity(Some(&affinity))
+        .with_scoring(Scoring::Adaptive);
     let (written_one, quick_one) = (&written.backends[0], &quick.backends[0]);
     assert_eq!(written_one.targets, quick_one.targets);
     assert_eq!(written_one.policy.affinity, quick_one.policy.affinity);
@@ -298,7 +303,7 @@ fn the_documents_of_a_quick_start_serve_the_same() {
         assert_eq!(rules[0].host, Host::Any);
         assert_eq!(rules[0].matches, crate::route::Match::default());
     }
-    let any = quick_documents(&["127.0.0.1:0"].map(address), &targets, None);
+    let any = quick_documents(&["127.0.0.1:0"].map(address), &targets, None, Scoring::Seed);
     assert_eq!(any, Err(QuickError::AnyPort(address("127.0.0.1:0"))));
 }
 

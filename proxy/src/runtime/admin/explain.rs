@@ -44,6 +44,8 @@ pub struct BackendStanding {
     /// How requests without such a value are decided: `p2c`, or `rejected` while nobody is active; none if there is nobody
     /// to pick.
     pub method: Option<String>,
+    /// How scores are made: `seed` or `adaptive`.
+    pub scoring: String,
     pub endpoints: Vec<EndpointStanding>,
 }
 
@@ -221,6 +223,7 @@ impl BackendStanding {
             namespace: backend.namespace.clone(),
             affinity: affinity.map(|affinity| affinity.source().to_owned()),
             method: method.map(|method| method.name().to_owned()),
+            scoring: backend.policy.scoring.to_string(),
             endpoints: endpoints
                 .map(|(standing, endpoint)| EndpointStanding::of(standing, endpoint))
                 .collect(),
