@@ -17,7 +17,8 @@ impl Proxy {
         socket: Socket,
         now: Moment,
     ) {
-        if self.is_draining {
+        let is_late = self.last_client_at.is_some_and(|last| now >= last);
+        if is_late || self.revision_for(listener).is_none() {
             self.counters.downstream_refused.increment();
             self.out.push(Action::Refuse { socket });
             return;
@@ -34,6 +35,8 @@ impl Proxy {
         let patience = if is_shed {
             self.counters.downstream_shed.increment();
             self.settings.linger
+        } else if self.is_draining || self.is_gone(listener) {
+            self.settings.grace
         } else {
             self.settings.idle
         };

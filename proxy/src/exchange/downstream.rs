@@ -165,7 +165,9 @@ impl Proxy {
 
     /// The exchange is over; the connection waits for the next request or ends.
     pub(super) fn after_exchange_downstream(&mut self, conn: ConnId, keeps: bool, now: Moment) {
-        if !keeps || self.is_draining {
+        // A client that was not told of the end yet gets a while to send another request.
+        let is_parting = self.is_parting(conn);
+        if !keeps || is_parting && !self.may_send_another(conn) {
             return self.linger(conn, now);
         }
         let Some(entry) = self.conns.get_mut(conn) else {
@@ -175,7 +177,11 @@ impl Proxy {
         if let Some(client) = entry.as_downstream() {
             client.state = DownstreamState::Idle;
         }
-        self.set_deadline(conn, now + self.settings.idle);
+        let patience = match is_parting {
+            true => self.settings.grace,
+            false => self.settings.idle,
+        };
+        self.set_deadline(conn, now + patience);
         // A client that asks on and does not read would have its answers pile up.
         if self.is_full(conn) {
             return self.pause(conn);

@@ -1,12 +1,9 @@
 //! The seam: events are told apart by the side they happened on.
 
-use std::sync::Arc;
-
 use super::Proxy;
-use crate::conn::{Conn, Downstream, DownstreamState, Input, Side, Upstream, UpstreamState};
+use crate::conn::{Downstream, Input, Side, Upstream, UpstreamState};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Core, End, Event};
-use crate::snapshot::Snapshot;
 
 impl Core for Proxy {
     fn on_event(&mut self, event: Event<'_>, now: Moment) {
@@ -29,7 +26,10 @@ impl Core for Proxy {
             Event::Sent { conn, bytes } => self.on_sent(conn, bytes, now),
             Event::SendFailed { conn } => self.on_send_failed(conn, now),
             Event::Closed { conn } => self.on_closed(conn),
-            Event::Tick => self.on_tick(now),
+            Event::Tick => {
+                self.on_tick(now);
+                self.part(now);
+            }
             Event::Replaced { snapshot } => self.on_replaced(snapshot.clone(), now),
             Event::Drain => self.on_drain(now),
         }
@@ -45,7 +45,8 @@ impl Core for Proxy {
     }
 
     fn next_deadline(&self) -> Option<Moment> {
-        self.deadlines.next()
+        let next = [self.deadlines.next(), self.next_parting()];
+        next.into_iter().flatten().min()
     }
 
     fn oldest_snapshot(&self) -> u64 {
@@ -117,37 +118,6 @@ impl Proxy {
         self.forget_old_deadlines();
     }
 
-    /// Idle connections to endpoints that are gone go at once; those in an exchange when it is over.
-    fn on_replaced(&mut self, snapshot: Arc<Snapshot>, now: Moment) {
-        self.snapshots.replace(snapshot);
-        let idle = self.conns.iter().filter(|(_, conn)| match &conn.side {
-            Side::Upstream(endpoint) => {
-                endpoint.state == UpstreamState::Idle
-                    && !self.snapshots.current().has(endpoint.row())
-            }
-            Side::Downstream(_) => false,
-        });
-        let idle: Vec<ConnId> = idle.map(|(id, _)| id).collect();
-        for conn in idle {
-            self.close_idle(conn, now);
-        }
-    }
-
-    /// Finishes what runs; idle connections go at once.
-    fn on_drain(&mut self, now: Moment) {
-        self.is_draining = true;
-        let idle: Vec<ConnId> = self
-            .conns
-            .iter()
-            .filter(|(_, conn)| is_idle(conn))
-            .map(|(id, _)| id)
-            .collect();
-        self.pool.clear();
-        for conn in idle {
-            self.close(conn, now);
-        }
-    }
-
     /// Requests that had come before their turn.
     fn serve_ready(&mut self, now: Moment) {
         while let Some(conn) = self.ready.pop() {
@@ -156,12 +126,5 @@ impl Proxy {
                 self.on_downstream_bytes(conn, Input::kept(&inbox.bytes), now);
             }
         }
-    }
-}
-
-fn is_idle(conn: &Conn) -> bool {
-    match &conn.side {
-        Side::Downstream(client) => client.state == DownstreamState::Idle,
-        Side::Upstream(endpoint) => endpoint.state == UpstreamState::Idle,
     }
 }

@@ -18,6 +18,7 @@ mod budget;
 mod downstream;
 mod events;
 mod failure;
+mod farewell;
 mod journal;
 mod outbox;
 mod relay;
@@ -53,6 +54,7 @@ use crate::route::Request;
 use crate::seam::ConnId;
 use crate::snapshot::{ListenerId, Snapshot};
 use crate::timer::Deadlines;
+use farewell::Leaving;
 use journal::Journal;
 use outbox::Outbox;
 use replay::Replay;
@@ -82,6 +84,9 @@ pub struct Proxy {
     /// Clients whose next request has come already.
     ready: Vec<ConnId>,
     is_draining: bool,
+    /// Draining, clients are taken in until then.
+    last_client_at: Option<Moment>,
+    leaving: Vec<Leaving>,
     /// Parsed heads, kept for their memory.
     request_head: RequestHead,
     response_head: ResponseHead,
@@ -113,6 +118,8 @@ impl Proxy {
             out: Outbox::default(),
             ready: Vec::new(),
             is_draining: false,
+            last_client_at: None,
+            leaving: Vec::new(),
             request_head: RequestHead::default(),
             response_head: ResponseHead::default(),
             spare_memory: Vec::new(),
@@ -128,24 +135,32 @@ impl Proxy {
         let memory = self.spare_memory.pop().unwrap_or_default();
         let names_endpoint = self.request_head.host(head).is_none();
         let replay = Replay::new(&self.request_head, names_endpoint, memory);
-        let hold = self.snapshots.hold();
-        let exchange = Exchange::new(downstream, hold, &self.request_head, replay, now);
-        let id = self.exchanges.insert(exchange);
         let Some(client) = self.downstream(downstream) else {
             return Ok(());
         };
-        client.state = DownstreamState::InExchange(id);
         let (listener, client, is_shed) = (client.listener, client.client, client.is_shed);
+        let hold = match self.revision_for(listener) {
+            Some(revision) => self.snapshots.hold_of(revision),
+            None => self.snapshots.hold(),
+        };
+        let revision = hold.revision();
+        let exchange = Exchange::new(downstream, hold, &self.request_head, replay, now);
+        let id = self.exchanges.insert(exchange);
+        if let Some(client) = self.downstream(downstream) {
+            client.state = DownstreamState::InExchange(id);
+        }
         self.begin_record(id, client, head, now);
         if is_shed {
             self.fail(id, Failure::Shed, now);
             return Ok(());
         }
-        let picked = self.route(listener, head).and_then(|mut attempts| {
-            self.record_backend(id, attempts.backend);
-            let lease = self.pick(&mut attempts, client, head, now)?;
-            Ok((attempts, lease))
-        });
+        let picked = self
+            .route(revision, listener, head)
+            .and_then(|mut attempts| {
+                self.record_backend(id, attempts.backend);
+                let lease = self.pick(&mut attempts, client, head, now)?;
+                Ok((attempts, lease))
+            });
         match picked {
             Ok((attempts, lease)) => {
                 self.begin_attempts(id, attempts, head);
@@ -157,8 +172,13 @@ impl Proxy {
     }
 
     /// The backend the request is for, by its place. Where a rule splits its requests, the draw is made here, once.
-    fn route(&mut self, listener: ListenerId, head: &[u8]) -> Result<Attempts, Failure> {
-        let snapshot = self.snapshots.current();
+    fn route(
+        &mut self,
+        revision: u64,
+        listener: ListenerId,
+        head: &[u8],
+    ) -> Result<Attempts, Failure> {
+        let snapshot = self.snapshots.of(revision).ok_or(Failure::NoRoute)?;
         let rules = snapshot.rules(listener).ok_or(Failure::NoRoute)?;
         let request = Request::new(&self.request_head, head);
         let handling = rules.find(request).ok_or(Failure::NoRoute)?;
@@ -167,10 +187,7 @@ impl Proxy {
             .draw(|limit| self.balancer.draw_below(limit))
             .ok_or(Failure::NoBackend)?;
         Ok(Attempts {
-            backend: BackendId {
-                place,
-                revision: snapshot.revision,
-            },
+            backend: BackendId { place, revision },
             key: None,
             retry: handling.retry,
             timeouts: handling.timeouts,
@@ -202,10 +219,14 @@ impl Proxy {
             self.fail_attempt_by_status(id, upstream, verdict, now);
             return Ok(());
         }
+        let Some(downstream) = self.exchanges.get(id).map(|exchange| exchange.downstream) else {
+            return Ok(());
+        };
+        let is_last = self.is_parting(downstream);
         let Some(exchange) = self.exchanges.get_mut(id) else {
             return Ok(());
         };
-        let persistence = if self.is_draining {
+        let persistence = if is_last {
             Persistence::Close
         } else {
             exchange.persistence
@@ -218,7 +239,6 @@ impl Proxy {
             body,
             upstream_persistence: self.response_head.persistence(),
         };
-        let downstream = exchange.downstream;
         // Whatever comes now, no other endpoint will be asked: a long response must not keep the snapshot.
         if let Some(hold) = exchange.hold.take() {
             self.snapshots.release(hold);
@@ -289,7 +309,9 @@ impl Proxy {
             return;
         };
         let record = exchange.take_record();
-        let keeps = exchange.keeps_downstream() && !failure.ends_connection() && !self.is_draining;
+        let keeps = exchange.keeps_downstream()
+            && !failure.ends_connection()
+            && !self.is_parting(exchange.downstream);
         let suggested = exchange.suggested();
         let outcome = match failure {
             // Earlier tries had used up the time.

@@ -20,6 +20,8 @@ pub struct Settings {
     pub upstream_idle: Duration,
     /// For a client to read the last response before its connection is closed.
     pub linger: Duration,
+    /// For a client that was not told that its connection ends to send one more request.
+    pub grace: Duration,
     pub limits: HeadLimits,
     /// Time since 1970 at moment zero: what dates in messages are compared with.
     pub unix_at_zero: Duration,
@@ -41,6 +43,7 @@ impl Default for Settings {
             stall: Duration::from_secs(60),
             upstream_idle: Duration::from_secs(30),
             linger: Duration::from_secs(2),
+            grace: Duration::from_secs(1),
             limits: HeadLimits::default(),
             unix_at_zero: Duration::ZERO,
             max_downstreams: 8192,

@@ -27,6 +27,12 @@ pub struct Hold {
     revision: u64,
 }
 
+impl Hold {
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+}
+
 impl Snapshots {
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
         Self {
@@ -55,6 +61,18 @@ impl Snapshots {
         }
     }
 
+    /// Holds the snapshot of this revision if it is in reach, else the current one.
+    pub fn hold_of(&mut self, revision: u64) -> Hold {
+        let mut past = self.past.iter_mut();
+        match past.find(|past| past.snapshot.revision == revision) {
+            Some(past) => {
+                past.holds += 1;
+                Hold { revision }
+            }
+            None => self.hold(),
+        }
+    }
+
     /// A backend of any snapshot in reach.
     pub fn backend(&self, id: BackendId) -> Option<&Backend> {
         self.of(id.revision)?.backend(id)
@@ -64,7 +82,7 @@ impl Snapshots {
         self.of(backend.id.revision)?.policy_of(backend)
     }
 
-    fn of(&self, revision: u64) -> Option<&Arc<Snapshot>> {
+    pub fn of(&self, revision: u64) -> Option<&Arc<Snapshot>> {
         std::iter::once(&self.current)
             .chain(&self.past)
             .map(|counted| &counted.snapshot)

@@ -11,38 +11,62 @@ fn a_worker_without_connections_is_drained_at_once() {
     let mut world = World::new();
     world.drain();
     assert!(world.proxy.is_drained());
+    world.advance(seconds(1));
     assert_eq!(world.try_client(), None);
 }
 
 #[test]
-fn idle_connections_are_closed_and_running_exchanges_finished() {
+fn a_client_that_was_on_its_way_is_served_once() {
     let mut world = World::new();
-    let (idle, busy) = (world.client(), world.client());
-    world.send(idle, get("/"));
+    world.drain();
+    world.advance(millis(150));
+    let (client, silent) = (world.client(), world.client());
+    world.send(client, get("/"));
+    world.answer(&ok("x"));
+    let answer = world.read(client);
+    assert!(says_close(&answer) && answer.ends_with('x'), "{answer}");
+    world.advance(seconds(1));
+    assert_eq!(world.ending(silent), Ending::Close);
+}
+
+#[test]
+fn an_idle_client_gets_a_while_for_one_more_request() {
+    let mut world = World::new();
+    let (early, late, silent) = (world.client(), world.client(), world.client());
+    world.send(early, get("/"));
     let pooled = world.endpoint();
     world.send(pooled, ok(""));
-    world.read(idle);
-    world.send(busy, get("/"));
-    world.read(pooled);
-    world.send(idle, get("/"));
-    let second = world.endpoint();
-    world.send(second, ok(""));
-    world.read(idle);
+    world.read(early);
 
     world.drain();
-    assert_eq!(world.ending(idle), Ending::Close);
-    assert_eq!(world.ending(second), Ending::Close);
-    assert!(world.is_open(busy) && world.is_open(pooled));
-    assert!(!world.proxy.is_drained());
-
-    world.send(pooled, ok("last"));
-    let answer = world.read(busy);
-    assert!(says_close(&answer) && answer.ends_with("last"), "{answer}");
-    assert_eq!(world.ending(busy), Ending::Shutdown);
     assert_eq!(world.ending(pooled), Ending::Close);
-    world.finish(busy);
+    for client in [early, late] {
+        world.advance(millis(400));
+        assert!(world.is_open(client));
+        world.send(client, get("/"));
+        let endpoint = world.endpoint();
+        world.send(endpoint, ok("last"));
+        let answer = world.read(client);
+        assert!(says_close(&answer) && answer.ends_with("last"), "{answer}");
+        assert_eq!(world.ending(client), Ending::Shutdown);
+    }
+    assert!(world.is_open(silent) && !world.proxy.is_drained());
+    world.advance(millis(200));
+    assert_eq!(world.ending(silent), Ending::Close);
+    world.finish(early);
+    world.finish(late);
     assert!(world.proxy.is_drained());
     assert_eq!(world.outcomes(), [3, 0, 0]);
+}
+
+#[test]
+fn without_grace_idle_connections_are_closed_at_once() {
+    let mut world = World::with_settings(|settings| settings.grace = Duration::ZERO);
+    let idle = world.client();
+    world.drain();
+    assert_eq!(world.ending(idle), Ending::Close);
+    assert_eq!(world.try_client(), None);
+    assert!(world.proxy.is_drained());
 }
 
 #[test]
@@ -55,7 +79,15 @@ fn a_response_that_has_begun_is_finished() {
     world.drain();
     world.send(endpoint, &ok("hello")[41..]);
     assert_eq!(world.read(client), ok("hello"));
-    assert_eq!(world.ending(client), Ending::Shutdown);
+    assert!(
+        world.is_open(client),
+        "nobody told it that this was the last"
+    );
+    world.send(client, get("/"));
+    let endpoint = world.endpoint();
+    world.send(endpoint, ok("bye"));
+    let answer = world.read(client);
+    assert!(says_close(&answer) && answer.ends_with("bye"), "{answer}");
     world.advance(seconds(2));
     assert!(
         world.proxy.is_drained(),

@@ -118,3 +118,96 @@ fn a_backend_without_endpoints_and_rules_without_a_match_hold_nothing() {
     assert_local_reply(&world.read(client), 404, "no-route");
     assert_eq!(world.proxy.oldest_snapshot(), 3);
 }
+
+/// The listener moved to another port: clients of before came in by one that is gone.
+fn moved(hosts: &[u8]) -> Plan {
+    let mut plan = plan(hosts);
+    plan.listeners[0].address.set_port(81);
+    plan
+}
+
+#[test]
+fn clients_of_a_listener_that_is_gone_get_one_more_answer() {
+    let mut world = World::new();
+    let (idle, silent, busy) = (world.client(), world.client(), world.client());
+    world.send(busy, get("/"));
+    let asked = world.endpoint();
+    world.read(asked);
+    world.replace(moved(&[2]));
+    world.send(asked, ok("began before"));
+    let answer = world.read(busy);
+    assert!(says_close(&answer), "{answer}");
+    assert_eq!(world.ending(busy), Ending::Shutdown);
+
+    world.advance(millis(500));
+    world.send(idle, get("/"));
+    assert_eq!(world.proxy.oldest_snapshot(), 1);
+    world.answer(&ok("by the rules of before"));
+    let answer = world.read(idle);
+    assert!(says_close(&answer) && answer.contains(" 200 "), "{answer}");
+    assert_eq!(world.outcomes(), [0, 0, 0], "not by the new endpoint");
+    world.advance(millis(500));
+    assert_eq!(world.ending(silent), Ending::Close);
+    world.finish(silent);
+    world.advance(seconds(1));
+    assert_eq!(world.proxy.oldest_snapshot(), 2);
+}
+
+#[test]
+fn clients_that_were_queued_at_a_listener_that_is_gone_are_served() {
+    let mut world = World::new();
+    world.replace(moved(&[1]));
+    world.advance(millis(200));
+    let client = world.client();
+    world.send(client, get("/"));
+    world.answer(&ok("x"));
+    let answer = world.read(client);
+    assert!(says_close(&answer) && answer.ends_with('x'), "{answer}");
+    world.advance(seconds(3));
+    assert_eq!(world.try_client(), None, "it has been closed long ago");
+}
+
+#[test]
+fn a_slow_head_at_a_listener_that_is_gone_is_waited_for() {
+    let mut world = World::new();
+    let client = world.client();
+    let request = get("/");
+    world.send(client, &request[..10]);
+    world.replace(moved(&[1]));
+    world.advance(seconds(5));
+    world.send(client, &request[10..]);
+    world.answer(&ok("x"));
+    let answer = world.read(client);
+    assert!(says_close(&answer) && answer.ends_with('x'), "{answer}");
+}
+
+#[test]
+fn a_response_that_outlives_its_listener_ends_its_connection() {
+    let mut world = World::new();
+    let client = world.client();
+    world.send(client, get("/"));
+    let endpoint = world.endpoint();
+    world.send(endpoint, &ok("a long one")[..45]);
+    world.replace(moved(&[1]));
+    world.advance(seconds(10));
+    assert_eq!(world.proxy.oldest_snapshot(), 2);
+    world.send(endpoint, &ok("a long one")[45..]);
+    assert_eq!(world.read(client), ok("a long one"));
+    assert_eq!(world.ending(client), Ending::Shutdown);
+}
+
+#[test]
+fn another_listener_at_the_same_address_does_not_take_over_old_clients() {
+    let mut world = World::new();
+    let old = world.client();
+    world.replace(moved(&[1]));
+    world.replace(plan(&[1]));
+    world.send(old, get("/"));
+    world.answer(&ok("x"));
+    assert!(says_close(&world.read(old)));
+    world.listener = crate::snapshot::ListenerId(2);
+    let new = world.client();
+    world.send(new, get("/"));
+    world.answer(&ok("y"));
+    assert_eq!(world.read(new), ok("y"));
+}
