@@ -2,19 +2,18 @@
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use weir::cli::{self, CheckOptions, Command, DetachOptions, RunOptions};
 use weir::exchange::Settings;
 use weir::runtime::admin::{AdminSockets, AdminThread, Control, Readiness};
+use weir::runtime::reload::{Loader, ReloadHandle, Reloads, Watch};
 use weir::runtime::server::{Server, ServerOptions};
 use weir::snapshot::Plan;
-
-/// How long exchanges in flight may go on after the first signal to stop.
-const DRAIN: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let done = match cli::parse() {
@@ -49,24 +48,45 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .init();
+    // Files that change while they are read for the first time are read again.
+    let watch = options.watched().and_then(watch);
     let plan = options.plan()?;
     let sockets = AdminSockets::bind(&options.admin_addresses())?;
+    let (reload, reloads) = Reloads::new(loader(&options), watch);
     let server = Server::prepare(server_options(options, plan))?;
 
     let (stop, stopped) = mpsc::channel(1);
     stop_on_signal(SignalKind::terminate(), stop.clone())?;
     stop_on_signal(SignalKind::interrupt(), stop.clone())?;
+    reload_on_signal(reload.clone())?;
     let readiness = Readiness::default();
     let control = Control {
         observed: server.observed(),
         readiness: readiness.clone(),
+        reloads: reload,
         shutdown: Box::new(move || {
             // A full channel means that the stop is known already.
             let _ = stop.try_send(());
         }),
     };
     let _admin = AdminThread::start(sockets, control)?;
-    Ok(server.run(readiness, stopped).await?)
+    Ok(server.run(readiness, reloads, stopped).await?)
+}
+
+fn watch(path: &Path) -> Option<Watch> {
+    let watch = Watch::begin(path);
+    let failed = |error: &_| {
+        tracing::warn!("changes of files go unnoticed: {error}; reload by SIGHUP or POST /reload");
+    };
+    watch.inspect_err(failed).ok()
+}
+
+/// Reads the configuration again, if it is one that can change.
+fn loader(options: &RunOptions) -> Option<Loader> {
+    let options = options.clone();
+    options
+        .is_from_files()
+        .then(|| -> Loader { Arc::new(move || options.plan()) })
 }
 
 fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
@@ -84,7 +104,8 @@ fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
         ebpf: options.ebpf,
         instance: options.instance,
         access_log: options.access_log,
-        drain: DRAIN,
+        max_endpoints: options.max_endpoints,
+        drain: options.timeouts.drain,
     }
 }
 
@@ -122,6 +143,16 @@ fn stop_on_signal(kind: SignalKind, stop: mpsc::Sender<()>) -> io::Result<()> {
     tokio::spawn(
         async move { while signals.recv().await.is_some() && stop.send(()).await.is_ok() {} },
     );
+    Ok(())
+}
+
+fn reload_on_signal(reload: ReloadHandle) -> io::Result<()> {
+    let mut signals = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while signals.recv().await.is_some() {
+            reload.signal();
+        }
+    });
     Ok(())
 }
 

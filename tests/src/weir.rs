@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::client;
+use crate::client::{self, Client};
 use crate::instance::Instance;
 use crate::process::{Place, Process};
 use crate::wait::becomes_some;
@@ -174,6 +174,19 @@ impl Weir {
         Ok(backends.flat_map(|backend| backend.endpoints).collect())
     }
 
+    /// Revision of what is served.
+    pub fn revision(&self) -> Result<u64> {
+        let dump: ConfigDump = serde_json::from_str(&self.admin("/config_dump")?.text())?;
+        Ok(dump.revision)
+    }
+
+    /// Has it load its configuration again. `fields` are whole lines of the request's head.
+    pub fn reload(&self, fields: &str) -> Result<client::Response> {
+        let mut client = Client::connect(&self.place, self.admin)?;
+        let fields = format!("connection: close\r\n{fields}");
+        Ok(client.request("POST", "/reload", &fields, b"")?)
+    }
+
     /// `GET` at the admin address.
     pub fn admin(&self, path: &str) -> Result<client::Response> {
         Ok(client::get(&self.place, self.admin, path)?)
@@ -203,6 +216,7 @@ pub struct EndpointRow {
 /// The part of `/config_dump` that scenarios look at.
 #[derive(Clone, Debug, Deserialize)]
 struct ConfigDump {
+    revision: u64,
     backends: Vec<BackendDump>,
 }
 

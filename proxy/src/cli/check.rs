@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::locality::LocalityArguments;
-use super::plan::count;
 use super::summary::{Extent, summary};
 use crate::config;
 use crate::runtime::config_files::{self, FilesError};
+use crate::runtime::reload::count;
 
 /// Check a configuration: print every problem with file, line, column, key and remedy
 ///

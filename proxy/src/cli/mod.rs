@@ -4,12 +4,10 @@
 mod address;
 mod backends;
 mod check;
-mod conflicts;
 mod detach;
 mod explain;
 mod length;
 mod locality;
-mod plan;
 mod run;
 mod summary;
 mod table;
@@ -21,7 +19,6 @@ pub use backends::{BackendsError, BackendsOptions};
 pub use check::{CheckOptions, Report};
 pub use detach::{DetachError, DetachOptions};
 pub use explain::{ExplainError, ExplainOptions};
-pub use plan::{ConfigError, Refusal};
 pub use run::{RunOptions, Timeouts};
 
 use std::ffi::OsString;

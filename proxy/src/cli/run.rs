@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -12,14 +12,14 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::address::{self, AddressError};
 use super::locality::LocalityArguments;
-use super::plan::{self, ConfigError};
-use super::{conflicts, length, target};
+use super::{length, target};
 use crate::affinity::{Affinity, CompileError};
 use crate::balance::Scoring;
 use crate::config::{QuickError, quick_documents};
 use crate::runtime::access_log::LogTarget;
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::dataplane::EbpfMode;
+use crate::runtime::reload::{ConfigError, conflicts, load_plan};
 use crate::snapshot::{Plan, Target};
 
 /// Serve: listen for HTTP, and balance over endpoints.
@@ -91,6 +91,10 @@ pub struct RunOptions {
     #[arg(skip)]
     overruled: Option<&'static str>,
 
+    /// Do not reload when files of --config change; SIGHUP and POST /reload still do
+    #[arg(long, env = "WEIR_NO_WATCH")]
+    no_watch: bool,
+
     /// Print the resources that --listen and --to stand for, and end
     #[arg(long, env = "WEIR_PRINT_CONFIG")]
     print_config: bool,
@@ -113,6 +117,15 @@ pub struct RunOptions {
         value_parser = parse_workers
     )]
     pub workers: Option<NonZeroUsize>,
+
+    /// Endpoints there may be at one time, those that just left included [default: 4096, or twice those at the start]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_ENDPOINTS",
+        value_parser = parse_max_endpoints
+    )]
+    pub max_endpoints: Option<NonZeroUsize>,
 
     /// Whether kernel programs measure the endpoints
     #[arg(long, value_enum, default_value_t, env = "WEIR_EBPF")]
@@ -257,6 +270,17 @@ pub struct Timeouts {
         value_parser = length::parse
     )]
     pub head: Duration,
+
+    /// For what is in flight when the proxy is stopped; then it ends whatever runs
+    #[arg(
+        id = "drain-timeout",
+        long = "drain-timeout",
+        value_name = "LENGTH",
+        env = "WEIR_DRAIN_TIMEOUT",
+        default_value = "10s",
+        value_parser = length::parse
+    )]
+    pub drain: Duration,
 }
 
 impl RunOptions {
@@ -268,7 +292,7 @@ impl RunOptions {
         let plan = match &self.config {
             Some(path) => {
                 let own = self.locality.known();
-                plan::load(path, own.as_ref(), |warning| tracing::warn!("{warning}"))?
+                load_plan(path, own.as_ref(), |warning| tracing::warn!("{warning}"))?
             }
             None => Plan::quick(&self.listen, &self.to)
                 .with_affinity(self.affinity.as_ref())
@@ -281,6 +305,16 @@ impl RunOptions {
             );
         }
         Ok(plan)
+    }
+
+    /// Whether what is served can change: flags cannot.
+    pub fn is_from_files(&self) -> bool {
+        self.config.is_some()
+    }
+
+    /// Where to look for changes.
+    pub fn watched(&self) -> Option<&Path> {
+        self.config.as_deref().filter(|_| !self.no_watch)
     }
 
     /// The text `--print-config` asks for, if it was given.
@@ -305,7 +339,8 @@ impl RunOptions {
 
     /// The filter for what is logged.
     pub fn log_filter(&self) -> EnvFilter {
-        EnvFilter::new(&self.log)
+        // What notify says of directories that are gone is no news.
+        EnvFilter::new(format!("{},notify=error", self.log))
     }
 
     /// What no single flag can know: where each came from decides what holds. Says what is wrong, and what to do.
@@ -430,6 +465,14 @@ fn parse_workers(text: &str) -> Result<NonZeroUsize, String> {
     text.parse()
         .ok()
         .filter(|workers: &NonZeroUsize| workers.get() <= MOST)
+        .ok_or_else(|| format!("not a number from 1 to {MOST}"))
+}
+
+fn parse_max_endpoints(text: &str) -> Result<NonZeroUsize, String> {
+    const MOST: usize = 1 << 20;
+    text.parse()
+        .ok()
+        .filter(|endpoints: &NonZeroUsize| endpoints.get() <= MOST)
         .ok_or_else(|| format!("not a number from 1 to {MOST}"))
 }
 

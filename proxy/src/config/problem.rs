@@ -18,6 +18,15 @@ pub enum Severity {
     Warning,
 }
 
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
@@ -32,10 +41,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Position { line, column } = self.position;
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
+        let severity = self.severity.name();
         write!(out, "{}:{line}:{column}: {severity}: ", self.file)?;
         if !self.key.is_empty() {
             write!(out, "{}: ", self.key)?;

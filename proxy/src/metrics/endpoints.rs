@@ -9,7 +9,8 @@ use crate::balance::{Backend, Bucket, Endpoint, Figures};
 use crate::moment::Moment;
 
 pub fn write(text: &mut Text, observed: &Observed, ebpf: &EbpfStatus, now: Moment) {
-    let backends = observed.snapshot.backends();
+    let snapshot = observed.serving.snapshot();
+    let backends = snapshot.backends();
     let pairs = backends
         .iter()
         .flat_map(|backend| backend.endpoints().iter().map(move |one| (backend, one)));

@@ -4,12 +4,14 @@
 mod counter;
 mod endpoints;
 mod observed;
+mod serving;
 mod text;
 mod worker;
 mod workers;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
 pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
+pub use serving::{ReloadResult, Serving};
 pub use worker::{LocalCause, ResponseClass, RetryReason, WorkerCounters};
 
 use crate::moment::Moment;
@@ -23,6 +25,7 @@ pub fn render(observed: &Observed, now: Moment) -> String {
     let mut text = Text::default();
     let ebpf = (observed.ebpf)();
     observed.write_process(&mut text, now);
+    observed.serving.write(&mut text);
     ebpf.write(&mut text);
     workers::write(&mut text, &observed.workers);
     endpoints::write(&mut text, observed, &ebpf, now);

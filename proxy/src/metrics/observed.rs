@@ -7,18 +7,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::counter::Counter;
+use super::serving::Serving;
 use super::text::{Kind, Text};
 use super::worker::WorkerCounters;
 use crate::balance::shared::SharedTables;
 use crate::moment::Moment;
-use crate::snapshot::Snapshot;
 
 /// Handles to all that is observed. Reading it disturbs nobody.
 pub struct Observed {
     /// Tells the proxies of a host apart.
     pub instance: String,
     pub started: Moment,
-    pub snapshot: Arc<Snapshot>,
+    pub serving: Arc<Serving>,
     pub tables: SharedTables,
     pub workers: Vec<Arc<WorkerCounters>>,
     /// `None` where no access log is written.

@@ -34,7 +34,7 @@ fn observed_with(adjust: impl FnOnce(&mut Plan)) -> Observed {
     Observed {
         instance: "blue \"one\"".into(),
         started: START,
-        snapshot: Arc::new(snapshot),
+        serving: Arc::new(Serving::new(Arc::new(snapshot), 0)),
         tables,
         workers: (0..2).map(|_| Arc::default()).collect(),
         access_log: Some(Arc::default()),
@@ -54,7 +54,7 @@ fn observed_with(adjust: impl FnOnce(&mut Plan)) -> Observed {
 
 fn pick(observed: &Observed, balancer: &mut Balancer) -> Lease {
     balancer
-        .pick(&observed.snapshot.backends()[0], START)
+        .pick(&observed.serving.snapshot().backends()[0], START)
         .expect("one endpoint is active")
 }
 

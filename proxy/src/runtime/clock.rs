@@ -1,4 +1,4 @@
-//! The monotonic clock: the one kernel programs stamp with.
+//! The monotonic clock: the one kernel programs stamp with. And the date, for people.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,4 +18,10 @@ pub fn unix_at_zero() -> Duration {
     let now = Duration::from_nanos(now().as_nanos());
     let unix = SystemTime::now().duration_since(UNIX_EPOCH);
     unix.unwrap_or_default().saturating_sub(now)
+}
+
+/// The date, in seconds since 1970.
+pub fn seconds_since_1970() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    u64::try_from(time.tv_sec).unwrap_or(0)
 }

@@ -30,7 +30,7 @@ pub fn load(path: &Path) -> Result<Vec<Source>, FilesError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
-        if is_ours(&file) {
+        if file.file_name().is_some_and(is_ours_by_name) && file.is_file() {
             files.push(file);
         }
     }
@@ -41,12 +41,10 @@ pub fn load(path: &Path) -> Result<Vec<Source>, FilesError> {
     files.iter().map(|file| read(file)).collect()
 }
 
-fn is_ours(file: &Path) -> bool {
-    let extension = file.extension().and_then(OsStr::to_str);
-    let name = file.file_name().map(OsStr::as_encoded_bytes);
-    matches!(extension, Some("yaml" | "yml" | "json"))
-        && !name.is_some_and(|name| name.starts_with(b"."))
-        && file.is_file()
+/// Whether a file of this name in a directory is one of the configuration.
+pub fn is_ours_by_name(name: &OsStr) -> bool {
+    let extension = Path::new(name).extension().and_then(OsStr::to_str);
+    matches!(extension, Some("yaml" | "yml" | "json")) && !name.as_encoded_bytes().starts_with(b".")
 }
 
 fn read(path: &Path) -> Result<Source, FilesError> {

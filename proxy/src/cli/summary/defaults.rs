@@ -7,6 +7,7 @@ use crate::balance::HealthPolicy;
 use crate::cli::table;
 use crate::exchange::Settings;
 use crate::route::{Retry, RetryBudget};
+use crate::runtime::server::{DEFAULT_CAPACITY, DEFAULT_DRAIN};
 
 pub fn text() -> String {
     let Settings {
@@ -17,6 +18,7 @@ pub fn text() -> String {
         stall,
         upstream_idle,
         linger,
+        grace,
         limits,
         ..
     } = Settings::default();
@@ -67,6 +69,17 @@ pub fn text() -> String {
             "plays no part",
             "trafficDistribution",
         ),
+        line(
+            "endpoints at one time",
+            format!("{DEFAULT_CAPACITY}, or twice those at the start"),
+            "--max-endpoints",
+        ),
+        line(
+            "what is in flight at a stop",
+            format!("{:?}", DEFAULT_DRAIN),
+            "--drain-timeout",
+        ),
+        line("another request at a stop", length(grace), ""),
         line("address of a Gateway", "0.0.0.0", "spec.addresses"),
         line("weight of a backendRef", "1", "weight"),
         line("weight of an endpoint", "1", "weir.dev/weight"),

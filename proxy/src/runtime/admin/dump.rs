@@ -11,6 +11,7 @@ use weir_common::EndpointWire;
 use crate::balance::{Backend, BackendKind, Endpoint, Figures, LatencySource};
 use crate::metrics::{EbpfStatus, Observed};
 use crate::moment::Moment;
+use crate::snapshot::BackendPolicy;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,6 +19,9 @@ pub struct ConfigDump {
     pub version: String,
     pub instance: String,
     pub uptime_seconds: f64,
+    /// Of what is served, raised by every change.
+    #[serde(default)]
+    pub revision: u64,
     pub ebpf: EbpfStatus,
     pub listeners: Vec<ListenerDump>,
     pub backends: Vec<BackendDump>,
@@ -110,7 +114,7 @@ pub struct TimedDump {
 
 impl ConfigDump {
     pub fn of(observed: &Observed, now: Moment) -> Self {
-        let snapshot = &observed.snapshot;
+        let snapshot = observed.serving.snapshot();
         let name = |place: usize| {
             let backend = snapshot.backends().get(place)?;
             Some(format!("{}/{}", backend.namespace, backend.name))
@@ -129,21 +133,26 @@ impl ConfigDump {
             version: Observed::VERSION.to_owned(),
             instance: observed.instance.clone(),
             uptime_seconds: now.since(observed.started).as_secs_f64(),
+            revision: snapshot.revision,
             ebpf: (observed.ebpf)(),
             listeners: listeners.collect(),
             backends: backends
-                .map(|backend| BackendDump::of(backend, observed, now))
+                .map(|backend| BackendDump::of(backend, snapshot.policy_of(backend), observed, now))
                 .collect(),
         }
     }
 }
 
 impl BackendDump {
-    fn of(backend: &Backend, observed: &Observed, now: Moment) -> Self {
+    fn of(
+        backend: &Backend,
+        policy: Option<&BackendPolicy>,
+        observed: &Observed,
+        now: Moment,
+    ) -> Self {
         let endpoints = backend.endpoints().iter().map(|endpoint| {
             EndpointDump::of(endpoint, &Figures::read(&observed.tables, endpoint, now))
         });
-        let policy = observed.snapshot.policy_of(backend);
         let origins = policy.into_iter().flat_map(|policy| &policy.origins);
         Self {
             kind: backend.kind,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::balance::shared::SharedTables;
 use crate::balance::{
     Backend, BackendKind, Draw, Endpoint, How, Method, PickWatch, Reading, Standing, State,
     WatchedPick, standings,
@@ -12,6 +13,7 @@ use crate::balance::{
 use crate::metrics::{Label, Observed};
 use crate::moment::Moment;
 use crate::runtime::clock;
+use crate::snapshot::{BackendPolicy, Snapshot};
 
 /// How long picks are waited for, at most.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -143,7 +145,7 @@ impl Question {
     }
 
     /// The backends meant; an error lists those there are.
-    fn find<'a>(&self, observed: &'a Observed) -> Result<Vec<&'a Backend>, String> {
+    fn find<'a>(&self, snapshot: &'a Snapshot) -> Result<Vec<&'a Backend>, String> {
         let named = |backend: &&Backend| {
             self.backend == backend.name
                 || self
@@ -151,7 +153,7 @@ impl Question {
                     .split_once('/')
                     .is_some_and(|(of, name)| of == backend.namespace && name == backend.name)
         };
-        let all = observed.snapshot.backends();
+        let all = snapshot.backends();
         let found: Vec<&Backend> = all.iter().filter(named).collect();
         let is_one = |pair: &[&Backend]| pair[0].namespace == pair[1].namespace;
         if !found.is_empty() && found.windows(2).all(is_one) {
@@ -178,7 +180,8 @@ impl Question {
 
 /// Watches picks for a while, then says how things stand.
 pub async fn explain(question: &Question, observed: &Observed) -> Result<Explanation, String> {
-    let found = question.find(observed)?;
+    let snapshot = observed.serving.snapshot();
+    let found = question.find(&snapshot)?;
     let Some(first) = found.first() else {
         return Err("nothing is served".to_owned());
     };
@@ -189,12 +192,17 @@ pub async fn explain(question: &Question, observed: &Observed) -> Result<Explana
         tokio::time::sleep(PAUSE).await;
     }
     let (picks, missed) = watch.0.end();
+    // Meanwhile another snapshot may be served.
+    let snapshot = observed.serving.snapshot();
+    let found = question.find(&snapshot)?;
     let now = clock::now();
     let since = picks.first().map_or(now, |pick| pick.at);
     Ok(Explanation {
         backends: found
             .into_iter()
-            .map(|backend| BackendStanding::of(backend, observed, now))
+            .map(|backend| {
+                BackendStanding::of(backend, snapshot.policy_of(backend), &observed.tables, now)
+            })
             .collect(),
         picks: picks.iter().map(|pick| PickDump::of(pick, since)).collect(),
         watched_ms: now.since(began).as_secs_f64() * 1e3,
@@ -212,9 +220,13 @@ impl Drop for Watching<'_> {
 }
 
 impl BackendStanding {
-    fn of(backend: &Backend, observed: &Observed, now: Moment) -> Self {
-        let (method, standings) = standings(backend, &observed.tables, now);
-        let policy = observed.snapshot.policy_of(backend);
+    fn of(
+        backend: &Backend,
+        policy: Option<&BackendPolicy>,
+        tables: &SharedTables,
+        now: Moment,
+    ) -> Self {
+        let (method, standings) = standings(backend, tables, now);
         let affinity = policy.and_then(|policy| policy.affinity.as_ref());
         let endpoints = standings.iter().zip(backend.endpoints());
         Self {

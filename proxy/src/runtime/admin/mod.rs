@@ -27,12 +27,14 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use super::reload::ReloadHandle;
 use crate::metrics::Observed;
 
 /// What the answers are made from, and what a request can bring about.
 pub struct Control {
     pub observed: Observed,
     pub readiness: Readiness,
+    pub reloads: ReloadHandle,
     /// Begins the drain of the whole proxy. Called for every `/quitquitquit`.
     pub shutdown: Box<dyn Fn() + Send + Sync>,
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
@@ -14,6 +15,7 @@ use super::dump::ConfigDump;
 use super::explain::Question;
 use crate::metrics;
 use crate::runtime::clock;
+use crate::runtime::reload::Refused;
 
 type Shared = State<Arc<Control>>;
 
@@ -22,10 +24,11 @@ pub fn admin(control: Arc<Control>) -> Router {
         .route("/config_dump", get(config_dump))
         .route("/explain", get(explain))
         .route("/healthz", get(|| async { "ok\n" }))
+        .route("/reload", post(reload))
         .route("/quitquitquit", post(quit))
         .fallback(|| async {
             not_found(
-                "GET /config_dump, GET /explain?backend=NAME, GET /healthz, POST /quitquitquit",
+                "GET /config_dump, GET /explain?backend=NAME, GET /healthz, POST /reload, POST /quitquitquit",
             )
         })
         .with_state(control)
@@ -65,6 +68,28 @@ fn json(body: &impl Serialize) -> Response {
     match serde_json::to_string_pretty(body) {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+/// 200 with what changed; else everything that is wrong. As text, or as JSON for whoever accepts that.
+async fn reload(State(control): Shared, request: HeaderMap) -> impl IntoResponse {
+    let Some(outcome) = control.reloads.reload().await else {
+        let refusal = (StatusCode::SERVICE_UNAVAILABLE, "starting or draining\n");
+        return refusal.into_response();
+    };
+    let status = match &outcome.result {
+        Ok(_) => StatusCode::OK,
+        Err(Refused::QuickMode) => StatusCode::CONFLICT,
+        Err(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let accepted = request.get(header::ACCEPT);
+    let wants_json = accepted.is_some_and(|types| {
+        let types = types.as_bytes();
+        memchr::memmem::find(types, b"application/json").is_some()
+    });
+    match wants_json {
+        true => (status, Json(outcome.to_json())).into_response(),
+        false => (status, outcome.to_string()).into_response(),
     }
 }
 

@@ -11,8 +11,9 @@ use super::explain::{Explanation, StateName};
 use super::*;
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{Balancer, EndpointRows, Outcome, Weight};
-use crate::metrics::EbpfStatus;
+use crate::metrics::{EbpfStatus, Serving};
 use crate::runtime::clock;
+use crate::runtime::reload::Reloads;
 use crate::snapshot::{Plan, Snapshot, Target};
 
 const ANY_PORT: Option<SocketAddr> = Some(SocketAddr::new(
@@ -49,7 +50,7 @@ fn observed() -> Observed {
     Observed {
         instance: "blue".into(),
         started: now,
-        snapshot: Arc::new(snapshot),
+        serving: Arc::new(Serving::new(Arc::new(snapshot), 0)),
         tables,
         workers: vec![Arc::default()],
         access_log: None,
@@ -70,6 +71,7 @@ fn start() -> Admin {
     let control = Control {
         observed: observed(),
         readiness: readiness.clone(),
+        reloads: Reloads::new(None, None).0,
         shutdown: Box::new({
             let quits = quits.clone();
             move || {

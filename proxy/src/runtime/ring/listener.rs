@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Weak};
 
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
@@ -11,8 +12,17 @@ use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 pub(super) const BACKLOG: i32 = 4096;
 
 pub struct Listener {
-    socket: Socket,
+    socket: Arc<Socket>,
     address: SocketAddr,
+}
+
+/// Tells whether a listener is still there, wherever it went.
+pub struct ListenerWatch(Weak<Socket>);
+
+impl ListenerWatch {
+    pub fn is_open(&self) -> bool {
+        self.0.strong_count() > 0
+    }
 }
 
 impl Listener {
@@ -33,7 +43,10 @@ impl Listener {
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         let address = socket.local_addr()?.as_socket().unwrap_or(address);
-        Ok(Self { socket, address })
+        Ok(Self {
+            socket: Arc::new(socket),
+            address,
+        })
     }
 
     /// Fails if anyone listens on `address` already - which SO_REUSEPORT would hide from [`Listener::bind`].
@@ -57,6 +70,10 @@ impl Listener {
     /// Where it listens; the port is the real one when 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub fn watch(&self) -> ListenerWatch {
+        ListenerWatch(Arc::downgrade(&self.socket))
     }
 
     /// Drops attempts to connect that are not half done yet. Whoever made one tries again, after a second, and then meets

@@ -18,6 +18,6 @@ mod wake;
 pub use buffers::Slice;
 pub use completions::Completion;
 pub use connections::{Connections, Gauges};
-pub use listener::Listener;
+pub use listener::{Listener, ListenerWatch};
 pub use probe::{RingError, limits};
 pub use wake::Waker;

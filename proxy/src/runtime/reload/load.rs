@@ -37,7 +37,7 @@ impl fmt::Display for Refusal {
 }
 
 /// Loads and checks what `--config` names, for a proxy that stands at `own`; warnings are handed to `warn`.
-pub fn load(
+pub fn load_plan(
     path: &Path,
     own: Option<&Locality>,
     warn: impl Fn(&Problem),

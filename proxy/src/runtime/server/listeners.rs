@@ -1,0 +1,159 @@
+//! The addresses the proxy listens on, each by one socket for every worker.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use super::ServerError;
+use crate::runtime::ring::{Listener, ListenerWatch};
+use crate::snapshot::{ListenerId, Snapshot};
+
+/// One listener, for each worker.
+pub type ByWorker = (ListenerId, Vec<Listener>);
+
+/// Sockets handed to workers, those included that are about to be closed.
+pub struct Addresses {
+    workers: usize,
+    ours: Vec<(SocketAddr, ListenerWatch)>,
+}
+
+impl Addresses {
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            ours: Vec::new(),
+        }
+    }
+
+    /// Binds what `next` listens on and `before` does not: all of it, or nothing.
+    pub fn bind(
+        &mut self,
+        next: &Snapshot,
+        before: Option<&Snapshot>,
+    ) -> Result<Vec<ByWorker>, ServerError> {
+        self.ours.retain(|(_, watch)| watch.is_open());
+        let is_new = |id: &ListenerId| before.is_none_or(|before| before.rules(*id).is_none());
+        let mut bound = Vec::new();
+        for (id, listener) in next.listeners().filter(|(id, _)| is_new(id)) {
+            let address = listener.address;
+            let failed = |source| ServerError::Listen { address, source };
+            // A proxy that is just starting may be in the place of one that was just killed.
+            let patience = match before {
+                None => Patience::WithTheDead,
+                Some(_) => Patience::None,
+            };
+            if !self.is_ours(address) {
+                patience.wait_until_free(address).map_err(failed)?;
+            }
+            let listeners = self.bind_one(address).map_err(failed)?;
+            bound.push((id, listeners));
+        }
+        for (_, listeners) in &bound {
+            let handed_out = listeners.iter();
+            self.ours
+                .extend(handed_out.map(|one| (one.address(), one.watch())));
+        }
+        Ok(bound)
+    }
+
+    fn bind_one(&self, address: SocketAddr) -> io::Result<Vec<Listener>> {
+        // With port 0 the first socket finds a port, and the others must join it there.
+        let first = Listener::bind(address)?;
+        let actual = first.address();
+        let others = (1..self.workers).map(|_| Listener::bind(actual));
+        std::iter::once(Ok(first)).chain(others).collect()
+    }
+
+    /// Whether a socket of ours is what keeps an address from being free.
+    fn is_ours(&self, address: SocketAddr) -> bool {
+        self.ours.iter().any(|(ours, _)| {
+            let meets = ours.ip() == address.ip()
+                || ours.ip().is_unspecified()
+                || address.ip().is_unspecified();
+            meets && ours.port() == address.port() && ours.is_ipv4() == address.is_ipv4()
+        })
+    }
+}
+
+enum Patience {
+    None,
+    /// A proxy that was killed leaves its sockets to the kernel, which closes them with its ring a few moments later.
+    WithTheDead,
+}
+
+impl Patience {
+    fn wait_until_free(self, address: SocketAddr) -> io::Result<()> {
+        const PAUSE: Duration = Duration::from_millis(50);
+        let tries = match self {
+            Self::None => 0,
+            Self::WithTheDead => 30,
+        };
+        for _ in 0..tries {
+            match Listener::check_free(address) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+        Listener::check_free(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::EndpointRows;
+    use crate::balance::shared::{SharedTables, Sizes};
+    use crate::snapshot::{Lineage, Plan};
+
+    fn rows() -> EndpointRows {
+        EndpointRows::new(SharedTables::anonymous(Sizes {
+            capacity: 1,
+            workers: 1,
+            cpus: 1,
+            flows: 1,
+        }))
+    }
+
+    fn free_address() -> SocketAddr {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        socket.local_addr().expect("an address")
+    }
+
+    #[test]
+    fn only_what_is_new_is_bound_and_an_address_of_ours_may_be_bound_again() {
+        let (one, two) = (free_address(), free_address());
+        let mut lineage = Lineage::begin(Plan::quick(&[one], &[]), rows()).expect("no endpoint");
+        let mut addresses = Addresses::new(2);
+        let first = addresses.bind(lineage.current(), None).expect("free");
+        assert_eq!(first.len(), 1);
+        assert_eq!(first[0].1.len(), 2, "one for each worker");
+
+        // The same port on all addresses: only a socket of ours stands in the way.
+        let everywhere = SocketAddr::from(([0, 0, 0, 0], one.port()));
+        let plan = Plan::quick(&[one, two, everywhere], &[]);
+        let draft = lineage.draft(plan).expect("no endpoint");
+        let added = addresses
+            .bind(&draft, Some(lineage.current()))
+            .expect("free");
+        let added: Vec<SocketAddr> = added.iter().map(|(_, all)| all[0].address()).collect();
+        assert_eq!(added, [two, everywhere]);
+    }
+
+    #[test]
+    fn an_address_of_another_process_binds_nothing_at_all() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let taken = taken.local_addr().map(|address| (address, taken));
+        let (taken, _socket) = taken.expect("an address");
+        let free = free_address();
+        let mut lineage = Lineage::begin(Plan::default(), rows()).expect("no endpoint");
+        let draft = lineage
+            .draft(Plan::quick(&[free, taken], &[]))
+            .expect("no endpoint");
+        let mut addresses = Addresses::new(1);
+        let refused = addresses.bind(&draft, Some(lineage.current()));
+        let message = refused.err().expect("in use").to_string();
+        assert!(message.contains(&taken.to_string()), "{message}");
+        assert!(Listener::check_free(free).is_ok(), "it is free again");
+    }
+}

@@ -1,0 +1,325 @@
+//! Puts a running proxy together: limits, sockets, kernel programs, workers, control plane - and takes it apart again.
+//! Everything that can be refused is refused before the first worker starts.
+
+mod listeners;
+mod reload;
+mod workers;
+
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::access_log::{AccessLog, LogError, LogTarget, RingSink};
+use super::admin::{Readiness, ebpf_status};
+use super::budget::Budget;
+use super::checks::Checks;
+use super::clock;
+use super::dataplane::{
+    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, MOUNT_POINT, possible_cpus,
+};
+use super::reload::Reloads;
+use super::ring::{RingError, heap, limits};
+use super::tide::Tide;
+use super::words;
+use crate::balance::shared::Sizes;
+use crate::balance::{Balancer, Endpoint, EndpointRows, TablesFull};
+use crate::exchange::{Proxy, Settings};
+use crate::metrics::{Observed, Serving, WorkerCounters};
+use crate::seam::Peer;
+use crate::snapshot::{Lineage, Plan};
+use listeners::{Addresses, ByWorker};
+use workers::{Equipment, Workers, allowed_cpus};
+
+/// Fewer clients than this are hardly worth a proxy.
+const FEW_CLIENTS: usize = 256;
+/// About what a proxy on one interface has open, where it cannot be counted.
+const OPEN_AT_START: u64 = 48;
+/// Descriptors each worker opens when it starts: its ring, and what wakes it.
+const DESCRIPTORS_OF_WORKER: u64 = 2;
+/// How long exchanges in flight may go on after the first signal to stop.
+pub const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
+/// Rows of the endpoint tables, where not more are needed.
+pub const DEFAULT_CAPACITY: usize = 4096;
+/// Upstream connections that can be measured at one time, at most.
+const MAX_FLOWS: u64 = 64 * 1024;
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What to serve, and with what.
+pub struct ServerOptions {
+    pub plan: Plan,
+    pub interfaces: Vec<String>,
+    /// One per CPU this process may use if not given.
+    pub workers: Option<NonZeroUsize>,
+    pub ebpf: EbpfMode,
+    pub instance: String,
+    pub settings: Settings,
+    /// Where a line for each exchange goes, if one is wanted.
+    pub access_log: Option<LogTarget>,
+    /// Endpoints there may be at one time, those included that just left.
+    pub max_endpoints: Option<NonZeroUsize>,
+    /// How long a drain waits for exchanges in flight.
+    pub drain: Duration,
+}
+
+#[derive(Debug, Error)]
+pub enum ServerError {
+    #[error("cannot listen on {address}: {}", describe_bind(.source))]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Dataplane(#[from] DataplaneError),
+    #[error(transparent)]
+    TablesFull(#[from] TablesFull),
+    #[error(transparent)]
+    AccessLog(#[from] LogError),
+    #[error("worker {worker}: {source}")]
+    Ring { worker: usize, source: RingError },
+    #[error("worker {worker} cannot go on: {source}")]
+    Worker { worker: usize, source: io::Error },
+    #[error("{what}: {}", words::of(.source))]
+    System {
+        what: &'static str,
+        source: io::Error,
+    },
+}
+
+fn describe_bind(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "the address is in use by another process".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "no interface of this host has this address".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "not permitted: ports below 1024 need root or CAP_NET_BIND_SERVICE".to_owned()
+        }
+        _ => words::of(error),
+    }
+}
+
+/// A proxy that is ready to start.
+pub struct Server {
+    options: ServerOptions,
+    workers: usize,
+    budget: Budget,
+    addresses: Addresses,
+    /// Bound, and not handed to workers yet.
+    listeners: Vec<ByWorker>,
+    dataplane: Arc<Dataplane>,
+    lineage: Lineage,
+    serving: Arc<Serving>,
+    counters: Vec<Arc<WorkerCounters>>,
+    access_log: Option<AccessLog>,
+    /// One for each worker, where there is a log.
+    log_sinks: Vec<RingSink>,
+    /// Endpoints came or went since the dataplane looked for ways to them.
+    routes_are_stale: bool,
+}
+
+impl Server {
+    /// Claims everything the proxy needs.
+    pub fn prepare(mut options: ServerOptions) -> Result<Self, ServerError> {
+        let descriptors = limits::raise_descriptors().map_err(|source| ServerError::System {
+            what: "the limit of open descriptors",
+            source,
+        })?;
+        let workers = options
+            .workers
+            .map_or(allowed_cpus().len().max(1), NonZeroUsize::get);
+        let plan = std::mem::take(&mut options.plan);
+        let endpoints = plan.targets().count();
+        let dataplane = Dataplane::open(DataplaneOptions {
+            mode: options.ebpf,
+            interfaces: options.interfaces.clone(),
+            destinations: plan.targets().map(|target| target.address).collect(),
+            sizes: Sizes {
+                capacity: capacity(options.max_endpoints, endpoints),
+                workers,
+                cpus: possible_cpus(),
+                flows: descriptors.min(MAX_FLOWS) as usize,
+            },
+            instance: options.instance.clone(),
+            bpffs: Some(MOUNT_POINT.into()),
+        })?;
+        let lineage = Lineage::begin(plan, EndpointRows::new(dataplane.tables()))?;
+        let mut addresses = Addresses::new(workers);
+        let listeners = addresses.bind(lineage.current(), None)?;
+        for endpoint in lineage.arrived() {
+            dataplane.identify(peer(endpoint));
+        }
+        let counters: Vec<Arc<WorkerCounters>> = (0..workers).map(|_| Arc::default()).collect();
+        let log = options.access_log.take();
+        let log = log.map(|target| AccessLog::start(target, &counters));
+        let (access_log, log_sinks) = log.transpose()?.unzip();
+        Ok(Self {
+            workers,
+            budget: budget(descriptors, workers),
+            access_log,
+            log_sinks: log_sinks.unwrap_or_default(),
+            addresses,
+            listeners,
+            dataplane: Arc::new(dataplane),
+            serving: Arc::new(Serving::new(
+                lineage.current().clone(),
+                clock::seconds_since_1970(),
+            )),
+            lineage,
+            counters,
+            routes_are_stale: false,
+            options,
+        })
+    }
+
+    /// Everything that can be told about this proxy.
+    pub fn observed(&self) -> Observed {
+        let dataplane = self.dataplane.clone();
+        Observed {
+            instance: self.options.instance.clone(),
+            started: clock::now(),
+            serving: self.serving.clone(),
+            tables: self.dataplane.tables(),
+            workers: self.counters.clone(),
+            access_log: self.access_log.as_ref().map(|log| log.counters.clone()),
+            ebpf: Box::new(move || ebpf_status(&dataplane)),
+        }
+    }
+
+    /// Serves until `stop` says so or a worker fails, then drains. A second `stop` ends the drain.
+    pub async fn run(
+        mut self,
+        readiness: Readiness,
+        reloads: Reloads,
+        mut stop: mpsc::Receiver<()>,
+    ) -> Result<(), ServerError> {
+        let _detach = DetachAtEnd(self.dataplane.clone());
+        let mut workers = self.start_workers()?;
+        let mut checks = Checks::new(self.dataplane.tables());
+        checks.follow(self.lineage.current());
+        readiness.set(true);
+        let dataplane = self.dataplane.clone();
+        tokio::spawn(async move { dataplane.stay_attached().await });
+        // What was read and compiled for the start is not needed any more.
+        heap::give_back();
+        let mut tide = Tide::default();
+        let (applier, mut loaded) = mpsc::channel(1);
+        tokio::spawn(reloads.run(applier));
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        loop {
+            tokio::select! {
+                _ = heartbeat.tick() => {
+                    self.on_heartbeat(&mut tide);
+                    self.let_go(&workers);
+                    self.follow_routes();
+                }
+                Some(loaded) = loaded.recv() => self.reload(loaded, &workers, &mut checks),
+                _ = stop.recv() => break,
+                ending = workers.next_ending() => return ending,
+            }
+        }
+        readiness.set(false);
+        tracing::info!(
+            "draining: no new connections, {:?} for what is in flight",
+            self.options.drain
+        );
+        workers.drain();
+        tokio::select! {
+            () = workers.join() => {}
+            () = tokio::time::sleep(self.options.drain) => tracing::warn!("not drained in time: closing what is left"),
+            _ = stop.recv() => tracing::warn!("stopped again: closing what is left"),
+        }
+        if let Some(log) = self.access_log {
+            log.finish();
+        }
+        Ok(())
+    }
+
+    fn on_heartbeat(&self, tide: &mut Tide) {
+        let now = clock::now();
+        self.dataplane.heartbeat(now);
+        let connections = self.counters.iter().map(|it| it.ring_connections.value());
+        if tide.has_ebbed(connections.sum(), now) {
+            heap::give_back();
+        }
+    }
+
+    fn start_workers(&mut self) -> Result<Workers, ServerError> {
+        let cpus = allowed_cpus();
+        let mut workers = Workers::none();
+        let mut sinks = std::mem::take(&mut self.log_sinks).into_iter();
+        for (worker, counters) in self.counters.iter().enumerate() {
+            let tables = self.dataplane.tables();
+            let settings = Settings {
+                max_downstreams: self.budget.downstreams,
+                max_shed: self.budget.shed,
+                max_upstreams: self.budget.upstreams,
+                // What is asked in the last moment is to be answered in time, too.
+                grace: self.options.settings.grace.min(self.options.drain / 2),
+                unix_at_zero: clock::unix_at_zero(),
+                ..self.options.settings
+            };
+            let mut core = Proxy::new(
+                self.lineage.current().clone(),
+                settings,
+                Balancer::new(tables.clone(), worker, rand::random()),
+                tables.samples,
+                counters.clone(),
+            );
+            if let Some(sink) = sinks.next() {
+                core.log_to(Box::new(sink));
+            }
+            workers.start(Equipment {
+                core,
+                flows: self.dataplane.flows(),
+                counters: counters.clone(),
+                // Fewer workers than CPUs share the host with others: two proxies must not end up on the same one.
+                cpu: (self.workers == cpus.len()).then(|| cpus[worker]),
+            })?;
+        }
+        workers.listen(std::mem::take(&mut self.listeners));
+        Ok(workers)
+    }
+}
+
+/// Whoever ends in order takes the programs along. A process that is killed leaves them attached.
+struct DetachAtEnd(Arc<Dataplane>);
+
+impl Drop for DetachAtEnd {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
+}
+
+fn peer(endpoint: &Endpoint) -> Peer {
+    Peer {
+        address: endpoint.address,
+        endpoint: endpoint.row.index,
+        generation: endpoint.row.generation,
+    }
+}
+
+/// Rows of the endpoint tables: what was asked for, else room for twice the endpoints there are.
+fn capacity(asked_for: Option<NonZeroUsize>, endpoints: usize) -> usize {
+    asked_for.map_or(DEFAULT_CAPACITY.max(2 * endpoints), NonZeroUsize::get)
+}
+
+/// Connections each worker may have. Asked once everything else is open.
+fn budget(limit: u64, workers: usize) -> Budget {
+    let open = limits::open_descriptors().unwrap_or_else(|error| {
+        tracing::debug!(%error, "open descriptors cannot be counted");
+        OPEN_AT_START
+    });
+    let in_use = open + DESCRIPTORS_OF_WORKER * workers as u64;
+    let budget = Budget::of(limit, in_use, workers);
+    let clients = budget.downstreams * workers;
+    tracing::debug!(?budget, limit, in_use, "budget of descriptors");
+    if clients < FEW_CLIENTS {
+        tracing::warn!(
+            "the limit of {limit} open descriptors is enough for {clients} clients at a time: more are answered 503; raise it (ulimit -n)"
+        );
+    }
+    budget
+}

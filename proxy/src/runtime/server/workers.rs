@@ -1,0 +1,180 @@
+//! The workers as the control plane sees them: threads it starts, gives orders to, and hears the end of.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tokio::sync::mpsc;
+
+use super::ServerError;
+use super::listeners::ByWorker;
+use crate::exchange::Proxy;
+use crate::metrics::WorkerCounters;
+use crate::moment::Moment;
+use crate::runtime::dataplane::Flows;
+use crate::runtime::mailbox::{Mailbox, Order, WorkerHandle, mailbox};
+use crate::runtime::ring::{Gauges, Listener};
+use crate::runtime::worker::{MeasureFlows, Observe, Worker};
+use crate::seam::{FlowSlot, Peer};
+use crate::snapshot::{ListenerId, Snapshot};
+
+/// All workers, running.
+pub struct Workers {
+    running: Vec<Running>,
+    ended: mpsc::UnboundedSender<Result<(), ServerError>>,
+    endings: mpsc::UnboundedReceiver<Result<(), ServerError>>,
+}
+
+struct Running {
+    handle: WorkerHandle,
+    thread: JoinHandle<()>,
+}
+
+/// What one worker works with.
+pub struct Equipment {
+    pub core: Proxy,
+    pub flows: Flows,
+    pub counters: Arc<WorkerCounters>,
+    /// The only one it runs on.
+    pub cpu: Option<usize>,
+}
+
+impl Workers {
+    pub fn none() -> Self {
+        let (ended, endings) = mpsc::unbounded_channel();
+        Self {
+            running: Vec::new(),
+            ended,
+            endings,
+        }
+    }
+
+    /// Starts one more.
+    pub fn start(&mut self, equipment: Equipment) -> Result<(), ServerError> {
+        let system = |source| ServerError::System {
+            what: "a worker's thread",
+            source,
+        };
+        let worker = self.running.len();
+        let (handle, mailbox) = mailbox().map_err(system)?;
+        let ended = self.ended.clone();
+        let thread = thread::Builder::new()
+            .name(format!("weir-worker-{worker}"))
+            .spawn(move || {
+                // Nobody listens any more once the server has given up.
+                let _ = ended.send(equipment.work(worker, mailbox));
+            })
+            .map_err(system)?;
+        self.running.push(Running { handle, thread });
+        Ok(())
+    }
+
+    /// Each worker accepts from its socket of each of these listeners.
+    pub fn listen(&self, listeners: Vec<ByWorker>) {
+        for (id, sockets) in listeners {
+            if let Some(address) = sockets.first().map(Listener::address) {
+                tracing::info!("listening on {address}");
+            }
+            for (worker, socket) in self.running.iter().zip(sockets) {
+                worker.handle.order(Order::Listen(id, socket));
+            }
+        }
+    }
+
+    pub fn unlisten(&self, id: ListenerId) {
+        self.order(|| Order::Unlisten(id));
+    }
+
+    pub fn replace(&self, snapshot: &Arc<Snapshot>) {
+        self.order(|| Order::Replace(snapshot.clone()));
+    }
+
+    pub fn drain(&self) {
+        self.order(|| Order::Drain);
+    }
+
+    /// Revision of the oldest snapshot any worker may still ask.
+    pub fn oldest_snapshot(&self) -> u64 {
+        let oldest = self.running.iter();
+        oldest
+            .map(|worker| worker.handle.oldest_snapshot())
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// The next worker to end, and how it did.
+    pub async fn next_ending(&mut self) -> Result<(), ServerError> {
+        // We hold a sender ourselves, so there always is a next one to wait for.
+        self.endings.recv().await.unwrap_or(Ok(()))
+    }
+
+    /// Waits until all have ended.
+    pub async fn join(mut self) {
+        for _ in 0..self.running.len() {
+            let _ = self.next_ending().await;
+        }
+        for worker in self.running {
+            let _ = worker.thread.join();
+        }
+    }
+
+    fn order(&self, order: impl Fn() -> Order) {
+        for worker in &self.running {
+            worker.handle.order(order());
+        }
+    }
+}
+
+impl Equipment {
+    fn work(self, worker: usize, mailbox: Mailbox) -> Result<(), ServerError> {
+        if let Some(cpu) = self.cpu {
+            pin(worker, cpu);
+        }
+        let counters = Counted(self.counters);
+        Worker::new(self.core, self.flows, counters, mailbox)
+            .map_err(|source| ServerError::Ring { worker, source })?
+            .run()
+            .map_err(|source| ServerError::Worker { worker, source })
+    }
+}
+
+/// Publishes what a worker holds.
+struct Counted(Arc<WorkerCounters>);
+
+impl Observe for Counted {
+    fn on_turn(&mut self, gauges: Gauges, _now: Moment) {
+        self.0.ring_connections.set(gauges.connections as u64);
+        self.0.ring_buffers.set(gauges.buffers_held as u64);
+        self.0.buffers_exhausted.raise_to(gauges.buffers_exhausted);
+    }
+
+    fn on_accept_failed(&mut self) {
+        self.0.accept_failed.increment();
+    }
+}
+
+impl MeasureFlows for Flows {
+    fn register(&mut self, local: SocketAddr, peer: Peer) -> Option<FlowSlot> {
+        Flows::register(self, local, peer)
+    }
+
+    fn release(&mut self, slot: FlowSlot) {
+        Flows::release(self, slot);
+    }
+}
+
+pub fn allowed_cpus() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect()
+}
+
+fn pin(worker: usize, cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = sched_setaffinity(None, &set) {
+        tracing::warn!(worker, cpu, %error, "the worker is not pinned to its CPU");
+    }
+}
