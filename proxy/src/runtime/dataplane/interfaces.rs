@@ -69,6 +69,12 @@ impl Interface {
     }
 }
 
+/// Names of all of them, for messages.
+pub fn existing_names() -> Vec<String> {
+    let interfaces = Interface::all().unwrap_or_default().into_iter();
+    interfaces.map(|interface| interface.name).collect()
+}
+
 /// The interfaces by which packets reach the destinations now, each once, and the destinations no route leads to.
 pub fn towards(destinations: &[SocketAddr]) -> (Vec<Interface>, Vec<(SocketAddr, io::Error)>) {
     let mut interfaces: Vec<Interface> = Vec::new();

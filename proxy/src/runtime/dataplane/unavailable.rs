@@ -174,6 +174,8 @@ fn tail(log: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use aya_obj::VerifierLog;
+
     use super::*;
 
     #[test]
@@ -188,6 +190,25 @@ mod tests {
         let older = CAP_SYS_ADMIN | CAP_NET_ADMIN;
         assert_eq!(missing_capability(&status(older)), None);
         assert_eq!(missing_capability("Name:\tweir\n"), None);
+    }
+
+    #[test]
+    fn what_the_verifier_refuses_is_told_from_what_is_not_permitted() {
+        let refusal = |code| ProgramError::LoadError {
+            io_error: io::Error::from_raw_os_error(code),
+            verifier_log: VerifierLog::new("0: (b7) r0 = 0\n1: R7 !read_ok\n".to_owned()),
+        };
+        let refused = Unavailable::program("wire_egress", refusal(libc::EACCES)).to_string();
+        assert!(
+            refused.contains("refuses the program wire_egress"),
+            "{refused}"
+        );
+        assert!(refused.contains("R7 !read_ok"), "{refused}");
+        let forbidden = Unavailable::program("wire_egress", refusal(libc::EPERM));
+        assert!(
+            !matches!(forbidden, Unavailable::Verifier { .. }),
+            "{forbidden}"
+        );
     }
 
     #[test]

@@ -1,0 +1,237 @@
+//! Opening the dataplane: what is asked for, what stands in the way, and what is done about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use clap::ValueEnum;
+
+use super::Dataplane;
+use super::interfaces::{Interface, existing_names};
+use super::kernel::{self, Kernel};
+use super::pins::{LockError, Pins};
+use super::unavailable::Unavailable;
+use super::watched::{InterfaceStatus, NotAttached, Wanted, Watched};
+use crate::balance::shared::{SharedTables, Sizes};
+
+/// Whether to use BPF.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EbpfMode {
+    /// With BPF where it can be had, otherwise without and with a warning.
+    #[default]
+    Auto,
+    /// With BPF, or not at all.
+    Required,
+    /// Without.
+    Off,
+}
+
+/// What to measure, and where.
+pub struct DataplaneOptions {
+    pub mode: EbpfMode,
+    /// Where to attach; one that does not exist is waited for. None given: the interfaces that routes lead to the
+    /// endpoints by.
+    pub interfaces: Vec<String>,
+    /// Where the endpoints are; what is there is told later, by [`Dataplane::identify`].
+    pub destinations: Vec<SocketAddr>,
+    pub sizes: Sizes,
+    /// Tells several proxies of a host apart.
+    pub instance: String,
+    /// The BPF file system: where tables and links are pinned, so that they outlive this process. None: they end with it.
+    pub bpffs: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DataplaneError {
+    #[error(
+        "another Weir runs as instance {instance}: {source}. Stop it first, or give this one a name with --instance"
+    )]
+    InstanceInUse { instance: String, source: LockError },
+    #[error("no interface named {name}; there are: {}", .existing.join(", "))]
+    UnknownInterface { name: String, existing: Vec<String> },
+    #[error("BPF is required, but {0}")]
+    Unavailable(Unavailable),
+    #[error("BPF is required, but attaching to {interface} failed: {reason}")]
+    NotAttached {
+        interface: String,
+        reason: NotAttached,
+    },
+    #[error("BPF is required, but there is nothing to attach to: no endpoint can be reached")]
+    NoInterface,
+}
+
+/// Why there is no kernel behind the tables.
+#[derive(Debug, thiserror::Error)]
+pub enum WithoutKernel {
+    #[error("switched off")]
+    SwitchedOff,
+    #[error("{0}")]
+    Unavailable(Unavailable),
+}
+
+impl Dataplane {
+    /// Loads, maps and attaches what `options` ask for.
+    ///
+    /// # Errors
+    /// With [`EbpfMode::Required`] whatever keeps the kernel from measuring, an interface that does not exist included.
+    pub fn open(options: DataplaneOptions) -> Result<Self, DataplaneError> {
+        let is_required = options.mode == EbpfMode::Required;
+        if is_required {
+            refuse_unknown(&options.interfaces)?;
+        }
+        let kernel = load_kernel(&options)?;
+        let wanted = match options.interfaces.is_empty() {
+            true => Wanted::Towards(options.destinations.clone()),
+            false => Wanted::Named(distinct(options.interfaces)),
+        };
+        let dataplane = Self {
+            tables: match &kernel {
+                Ok(kernel) => kernel.tables.clone(),
+                Err(_) => SharedTables::anonymous(options.sizes),
+            },
+            kernel,
+            workers: options.sizes.workers,
+            watched: Mutex::new(Watched::new(wanted)),
+            shares: AtomicUsize::new(0),
+            unmeasured: Arc::default(),
+        };
+        if dataplane.has_kernel() {
+            dataplane.attach_what_is_there();
+            dataplane.remove_links_of_the_past();
+            dataplane.say_what_is_missing(&options.destinations);
+            if is_required {
+                dataplane.refuse_unattached(&options.destinations)?;
+            }
+        }
+        Ok(dataplane)
+    }
+
+    fn refuse_unattached(&self, destinations: &[SocketAddr]) -> Result<(), DataplaneError> {
+        let status = self.status();
+        if status.is_empty() && !destinations.is_empty() {
+            return Err(DataplaneError::NoInterface);
+        }
+        for InterfaceStatus { name, attached, .. } in status {
+            attached.map_err(|reason| DataplaneError::NotAttached {
+                interface: name,
+                reason,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The pins of the instance. Not to have any is no error, and said once it matters.
+fn claim_pins(options: &DataplaneOptions) -> Result<Result<Pins, LockError>, DataplaneError> {
+    let Some(bpffs) = &options.bpffs else {
+        return Ok(Err(io::Error::from(io::ErrorKind::Unsupported).into()));
+    };
+    match Pins::claim(bpffs, &options.instance) {
+        Err(source @ LockError::Held(_)) => Err(DataplaneError::InstanceInUse {
+            instance: options.instance.clone(),
+            source,
+        }),
+        claimed => Ok(claimed),
+    }
+}
+
+fn load_kernel(
+    options: &DataplaneOptions,
+) -> Result<Result<Kernel, WithoutKernel>, DataplaneError> {
+    if options.mode == EbpfMode::Off {
+        tracing::info!(
+            "kernel programs are switched off: latency is measured by the workers' clocks"
+        );
+        return Ok(Err(WithoutKernel::SwitchedOff));
+    }
+    let (pins, unpinned) = match claim_pins(options)? {
+        Ok(pins) => (Some(pins), None),
+        Err(cause) => (None, Some(cause)),
+    };
+    match Kernel::load(options.sizes, pins) {
+        Ok(kernel) => {
+            if let (Some(cause), Some(_)) = (unpinned, &options.bpffs) {
+                kernel::unpinned(&cause);
+            }
+            Ok(Ok(kernel))
+        }
+        Err(cause) if options.mode == EbpfMode::Required => Err(DataplaneError::Unavailable(cause)),
+        Err(cause) => {
+            tracing::warn!(
+                instance = options.instance,
+                "no BPF: {cause}. Latency is measured by the workers' clocks, which include the proxy's own delay, \
+                 and handshakes, resets and retransmits are not counted"
+            );
+            Ok(Err(WithoutKernel::Unavailable(cause)))
+        }
+    }
+}
+
+fn refuse_unknown(names: &[String]) -> Result<(), DataplaneError> {
+    let is_unknown = |name: &&String| Interface::named(name).is_none();
+    match names.iter().find(is_unknown) {
+        None => Ok(()),
+        Some(name) => Err(DataplaneError::UnknownInterface {
+            name: name.clone(),
+            existing: existing_names(),
+        }),
+    }
+}
+
+fn distinct(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::Moment;
+
+    const SIZES: Sizes = Sizes {
+        capacity: 4,
+        workers: 2,
+        cpus: 2,
+        flows: 8,
+    };
+
+    fn options(mode: EbpfMode) -> DataplaneOptions {
+        DataplaneOptions {
+            mode,
+            interfaces: Vec::new(),
+            destinations: Vec::new(),
+            sizes: SIZES,
+            instance: "test".to_owned(),
+            bpffs: None,
+        }
+    }
+
+    #[test]
+    fn without_bpf_the_tables_lie_in_plain_memory_and_say_whose_they_are() {
+        let dataplane = Dataplane::open(options(EbpfMode::Off)).expect("nothing can fail");
+        assert!(!dataplane.has_kernel());
+        assert!(matches!(
+            dataplane.without_kernel(),
+            Some(WithoutKernel::SwitchedOff)
+        ));
+        assert!(dataplane.status().is_empty());
+        let meta = dataplane.tables().meta[0].read();
+        assert_eq!(meta.magic, weir_common::MAGIC);
+        dataplane.heartbeat(Moment::from_nanos(7));
+        assert_eq!(dataplane.tables().meta[0].read().heartbeat_ns, 7);
+    }
+
+    #[test]
+    fn an_unknown_interface_that_is_required_is_named_beside_those_that_exist() {
+        let error = Dataplane::open(DataplaneOptions {
+            interfaces: vec!["lo".to_owned(), "no-such-interface".to_owned()],
+            ..options(EbpfMode::Required)
+        });
+        let text = error.err().expect("it does not exist").to_string();
+        assert!(text.contains("no-such-interface"), "{text}");
+        assert!(text.contains("lo"), "{text}");
+    }
+}
