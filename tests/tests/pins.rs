@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rustix::process::Signal;
+use weir_tests::client::Client;
 use weir_tests::endpoint::Script;
 use weir_tests::endpoint::scripts::{answers_after, script};
+use weir_tests::instance::Instance;
+use weir_tests::process::Process;
 use weir_tests::scenario::Scenario;
 use weir_tests::skip::{Need, can_run};
 use weir_tests::wait::becomes_true;
@@ -87,7 +90,7 @@ fn after_a_kill_measuring_goes_on_and_the_next_start_knows_what_was_learnt() -> 
     let place = scenario.star.client.namespace.place();
     let target = scenario.weir.listen;
     let hanging = place.spawn(move || {
-        let mut client = weir_tests::client::Client::connect(&Default::default(), target)?;
+        let mut client = Client::connect(&Default::default(), target)?;
         client.get("/long").map(|_| ())
     });
     let is_pending = |scenario: &Scenario| {
@@ -234,8 +237,7 @@ fn a_kill_at_any_moment_is_in_the_way_of_nothing() -> Result<()> {
         let binary = weir_tests::weir::binary()?;
         let mut command = std::process::Command::new(binary);
         command.args(scenario.options.arguments());
-        let mut process =
-            weir_tests::process::Process::start(command, &scenario.star.proxy.place())?;
+        let mut process = Process::start(command, &scenario.star.proxy.place())?;
         std::thread::sleep(Duration::from_millis(moment * 25));
         process.signal(Signal::KILL)?;
         process.wait(PATIENCE)?;
@@ -377,5 +379,44 @@ fn an_instance_started_in_another_namespace_does_not_take_its_interfaces_for_its
         client.get("/")?;
     }
     assert_eq!(second.dump()?[0].wire.finished, before + 10);
+    Ok(())
+}
+
+#[test]
+fn two_instances_measure_side_by_side_and_end_one_by_one() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut first = warm()?;
+    let before = first.dump()?;
+    let mut options = first.options.clone();
+    options.instance = Instance::new();
+    options.listen = vec!["10.77.0.1:8081".parse()?];
+    options.more = ["--admin", "off", "--metrics", "off", "--readiness", "off"]
+        .map(str::to_owned)
+        .into();
+    let mut command = std::process::Command::new(weir_tests::weir::binary()?);
+    command.args(options.arguments());
+    let mut second = Process::start(command, &first.star.proxy.place())?;
+    let attached = || options.instance.pinned().len() == TABLES.len() + 4;
+    assert!(becomes_true(PATIENCE, attached), "{}", second.output());
+
+    let place = first.star.client.namespace.place();
+    let listens = || Client::connect(&place, options.listen[0]).is_ok();
+    assert!(becomes_true(PATIENCE, listens), "{}", second.output());
+    let mut client = Client::connect(&place, options.listen[0])?;
+    for _ in 0..10 {
+        assert_eq!(client.get("/")?.status(), 200);
+    }
+    let after = first.dump()?;
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(after.wire.finished, before.wire.finished, "each its own");
+    }
+    assert!(second.stop(PATIENCE)?.success());
+    assert_eq!(options.instance.pinned(), TABLES);
+    assert_eq!(links(&first), 4);
+    let metrics = first.weir.metrics()?;
+    assert_eq!(metrics.sum("weir_ebpf_attached", &[]), Some(2.0));
+    assert!(first.weir.process.stop(PATIENCE)?.success());
     Ok(())
 }
