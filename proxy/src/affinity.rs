@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub use crate::cel::CompileError;
 
 use crate::balance::AffinityKey;
-use crate::cel::{Attributes, Program, Value};
+use crate::cel::{Attributes, Kind, Program, Value};
 use crate::http::Version;
 use crate::http::h1::RequestHead;
 
@@ -56,6 +56,12 @@ impl Affinity {
     /// The expression, as it was written.
     pub fn source(&self) -> &str {
         self.program.source()
+    }
+
+    /// What its values are, if it can be told that they bind no request at all.
+    pub fn unusable(&self) -> Option<Kind> {
+        let kind = self.program.kind()?;
+        (!matches!(kind, Kind::Text | Kind::Bytes)).then_some(kind)
     }
 
     pub fn key(&self, request: &Request<'_>) -> Result<AffinityKey, Unbound> {

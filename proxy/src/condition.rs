@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub use crate::cel::CompileError;
 
 use crate::affinity;
-use crate::cel::{Attributes, Program, Value};
+use crate::cel::{Attributes, Kind, Program, Value};
 use crate::http::h1::ResponseHead;
 
 /// Holds for responses of an unhealthy endpoint.
@@ -46,6 +46,12 @@ pub struct Answered<'a> {
 impl Condition {
     pub fn compile(source: &str) -> Result<Self, CompileError> {
         let program = Program::compile_over_response(source)?;
+        if let Some(found) = program.kind().filter(|kind| *kind != Kind::Bool) {
+            return Err(CompileError::Kind {
+                found,
+                wanted: Kind::Bool,
+            });
+        }
         Ok(Self {
             program: Arc::new(program),
         })
@@ -178,8 +184,32 @@ mod tests {
         ] {
             assert_eq!(holds(source), Err(Undecided::EvaluationError), "{source}");
         }
-        for source in ["response.code", r#"response.headers["x-shed"]"#] {
-            assert_eq!(holds(source), Err(Undecided::WrongType), "{source}");
+        let source = r#"response.headers["x-shed"]"#;
+        assert_eq!(holds(source), Err(Undecided::WrongType));
+    }
+
+    #[test]
+    fn what_can_never_be_true_or_false_is_no_condition() {
+        for (source, found) in [
+            ("response.code", "a number"),
+            ("response.code / 100", "a number"),
+            ("request.path + \"/\"", "text"),
+            ("response.code == 500 ? 1 : 0", "a number"),
+            ("[true]", "a list"),
+            ("response.headers", "a map"),
+            ("null", "null"),
+            ("response.headers.map(name, name)", "a list"),
+        ] {
+            let error = Condition::compile(source).expect_err(source).to_string();
+            assert!(error.starts_with(&format!("gives {found} ")), "{error}");
+        }
+        for source in [
+            "response.headers.exists(name, name == \"x\")",
+            "response.headers.exists_one(name, name == \"x\")",
+            "has(response.headers.x)",
+            "dyn(1)",
+        ] {
+            assert!(Condition::compile(source).is_ok(), "{source}");
         }
     }
 

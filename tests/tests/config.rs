@@ -232,6 +232,49 @@ fn a_check_lists_all_mistakes_of_all_files_and_fails() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_response_a_policy_calls_unhealthy_ejects_its_endpoint() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let folder = Folder::new("condition")?;
+    let gone = script(|exchange| exchange.respond(410, b"gone"));
+    let scenario = Scenario::start(vec![gone, named("well")], |star, mut options| {
+        let endpoints = star.endpoints.iter().map(|one| one.address().to_string());
+        let endpoints = endpoints.collect::<Vec<_>>().join("]}, {addresses: [");
+        let text = gateway(options.listen[0])
+            + &service("one", &endpoints).replace(", targetRef: {kind: Pod, name: one-pod}", "")
+            + "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: any}
+spec:
+  parentRefs: [{name: web}]
+  rules: [{backendRefs: [{name: one, port: 80}]}]
+---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: judged}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: any}]
+  backend:
+    health: {unhealthyCondition: response.code == 410, eviction: {consecutiveFailures: 2, duration: 60s}}
+";
+        let written = folder.write("all.yaml", &text);
+        options.config = Some(written.expect("a writable folder"));
+        options
+    })?;
+    let mut client = scenario.client()?;
+    let mut gone = 0;
+    for _ in 0..100 {
+        gone += usize::from(client.get("/")?.status() == 410);
+    }
+    assert_eq!(gone, 2, "two in a row, and no more");
+    let dump = scenario.dump()?;
+    assert!(dump[0].ejected && !dump[1].ejected, "{dump:?}");
+    Ok(())
+}
+
 const SEVEN_MISTAKES: &str = r#"apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: web}

@@ -1,16 +1,18 @@
-//! Expressions of the Common Expression Language over a request, or over a request and its response. An expression is checked once: what it names exists,
-//! and its cost has a bound whatever request comes. Plain ones are then read straight off the request; the others go
-//! through the interpreter, which gives the same answers.
+//! Expressions of the Common Expression Language over a request, or over a request and its response. An expression is
+//! checked once: what it names exists, and its cost has a bound whatever request comes. Plain ones are then read straight
+//! off the request; the others go through the interpreter, which gives the same answers.
 
 mod attributes;
 mod check;
 mod interpret;
+mod kind;
 mod shape;
 mod status_test;
 #[cfg(test)]
 mod tests;
 
 pub use attributes::Attributes;
+pub use kind::Kind;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -51,6 +53,8 @@ pub enum CompileError {
     /// No thread to parse on, or the parser gave up.
     #[error("the expression could not be parsed")]
     Unparsed,
+    #[error("gives {found} for whatever comes; write one that gives {wanted}")]
+    Kind { found: Kind, wanted: Kind },
     #[error("the expression is nested too deeply")]
     TooDeep,
     #[error("the expression could cost too much on a large request; make it simpler")]
@@ -117,6 +121,11 @@ impl Program {
     /// The text it was compiled from.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// What its values are, if that can be told without a request.
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::of(&self.expression)
     }
 
     /// Whether it asks anything of the request.

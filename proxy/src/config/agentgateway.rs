@@ -140,7 +140,14 @@ fn read_affinity(at: &Cursor<'_>) -> Option<Affinity> {
     object.finish();
     let source = source?;
     match Affinity::compile(source.text()?) {
-        Ok(affinity) => Some(affinity),
+        Ok(affinity) => {
+            if let Some(kind) = affinity.unusable() {
+                source.warning(format!(
+                    "gives {kind} for every request, which binds none; write one that gives text"
+                ));
+            }
+            Some(affinity)
+        }
         Err(error) => {
             source.error(error.to_string());
             None

@@ -4,18 +4,39 @@ use std::time::Duration;
 
 use super::reader::{Cursor, Object};
 use crate::balance::{Eviction, HealthPolicy, Percent};
+use crate::condition::Condition;
 
-pub fn read(at: &Cursor<'_>) -> Option<HealthPolicy> {
+/// When an endpoint is unhealthy, and what becomes of it then.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// `None`: the status tells.
+    pub condition: Option<Condition>,
+    pub policy: HealthPolicy,
+}
+
+pub fn read(at: &Cursor<'_>) -> Option<Health> {
     let mut object = at.object()?;
-    object.unsupported(&["unhealthyCondition"]);
+    let condition = object.optional("unhealthyCondition");
     let eviction = object.optional("eviction");
     object.finish();
-    Some(HealthPolicy {
-        eviction: match eviction {
-            Some(eviction) => Some(read_eviction(&eviction)?),
-            None => None,
+    let condition = condition.map(|condition| read_condition(&condition));
+    let eviction = eviction.map(|eviction| read_eviction(&eviction));
+    Some(Health {
+        condition: all_or_nothing(condition)?,
+        policy: HealthPolicy {
+            eviction: all_or_nothing(eviction)?,
         },
     })
+}
+
+fn read_condition(at: &Cursor<'_>) -> Option<Condition> {
+    match Condition::compile(at.text()?) {
+        Ok(condition) => Some(condition),
+        Err(error) => {
+            at.error(error.to_string());
+            None
+        }
+    }
 }
 
 fn read_eviction(at: &Cursor<'_>) -> Option<Eviction> {

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use super::health::Health;
 use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
-use crate::balance::{BoundedLoad, HealthPolicy, LatencySpan, Percent, Policy, Scoring};
+use crate::balance::{BoundedLoad, LatencySpan, Percent, Policy, Scoring};
 use crate::check::ActiveCheck;
 use crate::route::{Retry, RetryBudget};
 use crate::snapshot::{BackendPolicy, PartOrigin};
@@ -13,13 +14,14 @@ use crate::snapshot::{BackendPolicy, PartOrigin};
 /// The parts one document has, or several together.
 #[derive(Clone, Debug, Default)]
 pub struct Treatment {
-    pub health: Part<HealthPolicy>,
+    pub health: Part<Health>,
     pub affinity: Part<Affinity>,
     pub scoring: Part<Scoring>,
     pub bounded_load: Part<BoundedLoad>,
     pub max_ejected: Part<Percent>,
     pub active_check: Part<ActiveCheck>,
     pub retry_budget: Part<RetryBudget>,
+    pub latency: Part<LatencySpan>,
     /// Of the requests on their way to it.
     pub retry: Part<Retry>,
 }
@@ -49,6 +51,7 @@ impl Treatment {
             max_ejected: self.max_ejected.or_else(|| other.max_ejected.clone()),
             active_check: self.active_check.or_else(|| other.active_check.clone()),
             retry_budget: self.retry_budget.or_else(|| other.retry_budget.clone()),
+            latency: self.latency.or_else(|| other.latency.clone()),
             retry: self.retry.or_else(|| other.retry.clone()),
         }
     }
@@ -63,6 +66,7 @@ impl Treatment {
             ("maxEjectedPercent", by(&self.max_ejected)),
             ("activeCheck", by(&self.active_check)),
             ("retryBudget", by(&self.retry_budget)),
+            ("latency", by(&self.latency)),
             (RETRY, by(&self.retry)),
         ];
         parts.into_iter().filter_map(|(name, by)| Some((name, by?)))
@@ -70,16 +74,17 @@ impl Treatment {
 
     /// What holds, with the defaults for what nobody says.
     pub fn policy(&self) -> BackendPolicy {
+        let health = value(&self.health).unwrap_or_default();
         BackendPolicy {
             balance: Policy {
                 scoring: value(&self.scoring).unwrap_or_default(),
-                health: value(&self.health).unwrap_or_default(),
+                health: health.policy,
                 bounded_load: value(&self.bounded_load),
                 max_ejected: value(&self.max_ejected),
             },
             affinity: value(&self.affinity),
-            condition: None,
-            latency: LatencySpan::default(),
+            condition: health.condition,
+            latency: value(&self.latency).unwrap_or_default(),
             retry_budget: value(&self.retry_budget).unwrap_or_default(),
             origins: self
                 .parts()

@@ -6,7 +6,7 @@ use super::reader::{Cursor, Object};
 use super::resources::{Policy, Resources};
 use super::treatment::part;
 use super::{active_check, agentgateway, targets};
-use crate::balance::{BoundedLoad, Percent, Scoring};
+use crate::balance::{BoundedLoad, LatencySpan, Percent, Scoring};
 use crate::route::RetryBudget;
 
 pub fn read_policy<'a>(
@@ -34,7 +34,13 @@ pub fn read_policy<'a>(
     });
     treatment.active_check = part(&mut spec, "activeCheck", active_check::read);
     treatment.retry_budget = part(&mut spec, "retryBudget", read_retry_budget);
-    spec.unsupported(&["latency", "slowStart", "circuitBreaker", "hedge"]);
+    treatment.latency = part(&mut spec, "latency", |at| {
+        at.choice(&[
+            ("firstByte", LatencySpan::FirstByte),
+            ("full", LatencySpan::Full),
+        ])
+    });
+    spec.unsupported(&["slowStart", "circuitBreaker", "hedge"]);
     spec.finish();
     resources.policies.push(Policy { targets, treatment });
 }

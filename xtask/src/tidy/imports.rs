@@ -81,8 +81,17 @@ const MODULES: [(&str, &[&str]); 18] = [
     (
         "cli",
         &[
-            "moment", "balance", "route", "affinity", "check", "snapshot", "config", "metrics",
-            "exchange", "runtime",
+            "moment",
+            "balance",
+            "route",
+            "affinity",
+            "condition",
+            "check",
+            "snapshot",
+            "config",
+            "metrics",
+            "exchange",
+            "runtime",
         ],
     ),
 ];

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use super::{Extent, shortened};
 use crate::affinity::Affinity;
-use crate::balance::{HealthPolicy, Percent, Scoring};
+use crate::balance::{HealthPolicy, LatencySpan, Percent, Scoring};
 use crate::cli::table;
+use crate::condition::Condition;
 use crate::route::RetryBudget;
 use crate::snapshot::{BackendPlan, BackendPolicy, Plan, Target};
 
@@ -39,8 +40,16 @@ fn policy(policy: &BackendPolicy) -> String {
     let check = policy.check.as_ref().map(ToString::to_string);
     let budget =
         (policy.retry_budget != RetryBudget::default()).then(|| retry_budget(policy.retry_budget));
+    let condition = policy.condition.as_ref().map(Condition::source);
+    let condition = condition.map(|source| shortened(source, EXPRESSION));
+    let latency = match policy.latency {
+        LatencySpan::FirstByte => None,
+        LatencySpan::Full => Some("of the whole attempt".to_owned()),
+    };
     let lines = [
         ("health", "ejection", ejection),
+        ("health", "unhealthy if", condition),
+        ("latency", "latency", latency),
         ("sessionAffinity", "affinity", affinity),
         ("scoring", "scoring", scoring),
         ("boundedLoad", "bounded load", bounded),
@@ -52,7 +61,7 @@ fn policy(policy: &BackendPolicy) -> String {
     for (part, what, value) in lines {
         let Some(value) = value else { continue };
         let _ = writeln!(text, "  {what}: {value}");
-        for origin in policy.origins.iter().filter(|origin| origin.part == part) {
+        if let Some(origin) = policy.origins.iter().find(|origin| origin.part == part) {
             let _ = writeln!(text, "    by {}", origin.document);
         }
     }

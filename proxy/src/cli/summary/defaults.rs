@@ -59,7 +59,12 @@ pub fn text() -> String {
             "retryBudget",
         ),
         line("pick", "the better of two draws by weight", "scoring"),
-        line("latency of an endpoint", "to the first byte", ""),
+        line("latency of an endpoint", "to the first byte", "latency"),
+        line(
+            "unhealthy",
+            "status from 500 on, or no response",
+            "unhealthyCondition",
+        ),
         line("ejection", ejection(&HealthPolicy::default()), "health"),
         line("affinity", "none", "sessionAffinity"),
         line("bounded load", "none", "boundedLoad"),

@@ -81,6 +81,31 @@ spec:
             "spec.targetRefs[0].sectionName: backend.sessionAffinity must target the whole AgentgatewayBackend, not an individual AI provider",
         ),
         (
+            "    health:\n",
+            "    health:\n      unhealthyCondition: response.status\n",
+            "spec.backend.health.unhealthyCondition: line 1, column 9: `response.status` is not known here; response has code, headers",
+        ),
+        (
+            "    health:\n",
+            "    health:\n      unhealthyCondition: response.code\n",
+            "spec.backend.health.unhealthyCondition: gives a number for whatever comes; write one that gives true or false",
+        ),
+        (
+            "    health:\n",
+            "    health:\n      unhealthyCondition: 1\n",
+            "spec.backend.health.unhealthyCondition: is the number 1; write text",
+        ),
+        (
+            "duration: 3s",
+            "duration: 3s, preferRetryAfter: maybe",
+            "spec.backend.health.eviction.preferRetryAfter: is the text `maybe`; write true or false",
+        ),
+        (
+            "    health:",
+            "    sessionAffinity: {source: size(request.path)}\n    health:",
+            "warning: AgentgatewayPolicy default/careful: spec.backend.sessionAffinity.source: gives a number for every request, which binds none; write one that gives text",
+        ),
+        (
             "    health:",
             "    sessionAffinity: {}\n    health:",
             "spec.backend.sessionAffinity: has no `source`; add it",
@@ -143,6 +168,18 @@ spec:
         (
             "  boundedload: 2",
             "spec.boundedload: is not a known field; did you mean `boundedLoad`?",
+        ),
+        (
+            "  retryBudget: {percent: 101}",
+            "spec.retryBudget.percent: 101 is out of range; write a whole number from 0 to 100",
+        ),
+        (
+            "  retryBudget: {flor: 1}",
+            "spec.retryBudget.flor: is not a known field; did you mean `floor`?",
+        ),
+        (
+            "  latency: lastByte",
+            "spec.latency: `lastByte` is not one of firstByte, full",
         ),
         (
             "  hedge: {after: p95}",

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::affinity::Affinity;
-use crate::balance::{BackendKind, BoundedLoad, Eviction, HealthPolicy, Percent, Scoring, Weight};
+use crate::balance::{
+    BackendKind, BoundedLoad, Eviction, HealthPolicy, LatencySpan, Percent, Scoring, Weight,
+};
+use crate::condition::Condition;
 use crate::route::Host;
 use crate::snapshot::Target;
 
@@ -251,6 +254,37 @@ spec:
     );
     assert_eq!(policy.balance.health, HealthPolicy::default());
     assert_eq!(policy.affinity, Affinity::compile("request.path").ok());
+}
+
+#[test]
+fn a_condition_belongs_to_the_health_of_a_backend() {
+    let text = SHOP.to_owned()
+        + "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: judged}
+spec:
+  targetRefs: [{kind: Service, name: shop}]
+  backend:
+    health:
+      unhealthyCondition: response.code == 429 || response.code >= 500
+      eviction: {consecutiveFailures: 2, preferRetryAfter: true}
+---
+apiVersion: weir.dev/v1alpha1
+kind: WeirPolicy
+metadata: {name: whole}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: web}]
+  latency: full
+  backend: {health: {unhealthyCondition: 'false'}}
+";
+    let plan = plan(&text);
+    let policy = &plan.backends[0].policy;
+    let source = policy.condition.as_ref().map(Condition::source);
+    assert_eq!(source, Some("response.code == 429 || response.code >= 500"));
+    let eviction = policy.balance.health.eviction.expect("an eviction");
+    assert!(eviction.prefers_rate_limit);
+    assert_eq!(policy.latency, LatencySpan::Full);
 }
 
 #[test]

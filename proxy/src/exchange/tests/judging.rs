@@ -64,7 +64,7 @@ fn a_condition_without_a_value_leaves_it_to_the_status_and_is_counted() {
             r#"response.headers["x-health"] == "bad""#,
             Undecided::EvaluationError,
         ),
-        ("response.code", Undecided::WrongType),
+        ("dyn(response.code)", Undecided::WrongType),
     ] {
         let mut world = under(condition, Eviction::default());
         ask(&mut world, &get("/"), &response(200, ""));
