@@ -16,6 +16,7 @@ use super::policy::Scoring;
 use super::rows::EndpointRow;
 use super::score::{Reading, Score};
 use super::shared::SharedTables;
+use super::slow_start::Ramps;
 use super::state::{EndpointState, reading};
 use crate::moment::Moment;
 
@@ -32,6 +33,8 @@ pub struct ActiveSet {
     normal: Normal,
     /// All endpoints that are not drained, where the policy bounds how many of them may be out.
     members: Vec<EndpointRow>,
+    /// Who is being eased in.
+    ramps: Ramps,
 }
 
 /// An endpoint that may be picked: small, so that those of a large backend stay in the processor's caches.
@@ -54,10 +57,10 @@ impl Candidate {
 struct Found {
     backend: BackendId,
     ejection_epoch: u64,
-    /// When the first ejection ends.
-    readmit_at: Option<Moment>,
+    /// When the first ejection ends, or whoever is eased in gets more.
+    look_again_at: Option<Moment>,
     method: Method,
-    /// `None` if all weights are 1.
+    /// Of the candidates; `None` if draws are not by weight.
     mean_weight: Option<f32>,
 }
 
@@ -68,7 +71,9 @@ impl ActiveSet {
         let is_fresh = self.found.is_some_and(|found| {
             found.backend == backend.id
                 && found.ejection_epoch == epoch
-                && found.readmit_at.is_none_or(|readmit_at| now < readmit_at)
+                && found
+                    .look_again_at
+                    .is_none_or(|look_again_at| now < look_again_at)
         });
         if !is_fresh {
             self.refresh(backend, tables, now);
@@ -252,15 +257,20 @@ impl ActiveSet {
             let members = endpoints.filter(|endpoint| !endpoint.weight.is_drained());
             self.members.extend(members.map(|endpoint| endpoint.row));
         }
+        let active = backend.endpoints().iter().filter(|one| is_active(one));
+        let slow_start = backend.policy.slow_start;
+        self.ramps
+            .look(slow_start, active.map(|endpoint| endpoint.row), now);
         self.normal.expire();
         let mean_weight = match method {
-            Method::P2c => self.weigh(backend),
+            Method::P2c => self.weigh(backend, now),
             _ => None,
         };
+        let returns = backend.endpoints().iter().filter_map(ejected_until);
         self.found = Some(Found {
             backend: backend.id,
             ejection_epoch,
-            readmit_at: backend.endpoints().iter().filter_map(ejected_until).min(),
+            look_again_at: returns.chain(self.ramps.next_step()).min(),
             method,
             mean_weight,
         });
@@ -302,15 +312,20 @@ impl ActiveSet {
         !self.candidates.is_empty()
     }
 
-    /// Prepares draws by weight, and returns the mean. `None` if all weights are 1.
-    fn weigh(&mut self, backend: &Backend) -> Option<f32> {
-        let weight = |one: &Candidate| backend.endpoints()[one.place()].weight;
-        if self.candidates.iter().all(|one| weight(one) == Weight::ONE) {
+    /// Prepares draws by weight, and returns the mean. `None` if all are equal to 1.
+    fn weigh(&mut self, backend: &Backend, now: Moment) -> Option<f32> {
+        let endpoint = |one: &Candidate| &backend.endpoints()[one.place()];
+        let is_one = |one: &Candidate| endpoint(one).weight == Weight::ONE;
+        if self.candidates.iter().all(is_one) && self.ramps.next_step().is_none() {
             return None;
         }
-        let shares = self.candidates.iter().map(|one| weight(one).share());
-        let total: f32 = shares.clone().map(f32::from).sum();
+        let shares = self.candidates.iter().map(|one| {
+            let endpoint = endpoint(one);
+            u32::from(endpoint.weight.share()) * self.ramps.percent(endpoint.row, now)
+        });
         self.weights.rebuild(shares);
+        let weights = self.candidates.iter().map(|one| endpoint(one).weight);
+        let total: f32 = weights.map(|weight| f32::from(weight.share())).sum();
         Some(total / self.candidates.len() as f32)
     }
 }

@@ -24,7 +24,7 @@ struct Column {
 
 impl AliasTable {
     /// Builds the table for these weights, of which at least one is above 0.
-    pub fn rebuild(&mut self, weights: impl Iterator<Item = u16>) {
+    pub fn rebuild(&mut self, weights: impl Iterator<Item = u32>) {
         self.columns.clear();
         let weights = weights.enumerate();
         self.columns.extend(weights.map(|(place, weight)| Column {
@@ -85,7 +85,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_candidate_is_drawn_exactly_by_its_weight(
-            weights in prop::collection::vec(0_u16.., 1..200)
+            weights in prop::collection::vec(0_u32..6_553_600, 1..200)
                 .prop_filter("some weight", |weights| weights.iter().any(|weight| *weight > 0))
         ) {
             let mut table = AliasTable::default();

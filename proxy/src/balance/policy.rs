@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::bounded_load::BoundedLoad;
 use super::outlier::{HealthPolicy, Percent};
+use super::slow_start::SlowStart;
 
 /// One backend's. The default asks for nothing: two draws, and the default ejection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Policy {
     /// How many of the endpoints that are not drained may be out of the pool, active checks included, for another one to
     /// be ejected; `None`: all. It binds ejections by traffic, not those by checks.
     pub max_ejected: Option<Percent>,
+    /// How long new and returning endpoints are eased in; `None`: they get their share at once.
+    pub slow_start: Option<SlowStart>,
     /// How much more than the average a bound endpoint may carry; `None`: any load.
     pub bounded_load: Option<BoundedLoad>,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::health::Health;
 use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
-use crate::balance::{BoundedLoad, LatencySpan, Percent, Policy, Scoring};
+use crate::balance::{BoundedLoad, LatencySpan, Percent, Policy, Scoring, SlowStart};
 use crate::check::ActiveCheck;
 use crate::route::{Retry, RetryBudget};
 use crate::snapshot::{BackendPolicy, PartOrigin};
@@ -19,6 +19,7 @@ pub struct Treatment {
     pub scoring: Part<Scoring>,
     pub bounded_load: Part<BoundedLoad>,
     pub max_ejected: Part<Percent>,
+    pub slow_start: Part<SlowStart>,
     pub active_check: Part<ActiveCheck>,
     pub retry_budget: Part<RetryBudget>,
     pub latency: Part<LatencySpan>,
@@ -49,6 +50,7 @@ impl Treatment {
             scoring: self.scoring.or_else(|| other.scoring.clone()),
             bounded_load: self.bounded_load.or_else(|| other.bounded_load.clone()),
             max_ejected: self.max_ejected.or_else(|| other.max_ejected.clone()),
+            slow_start: self.slow_start.or_else(|| other.slow_start.clone()),
             active_check: self.active_check.or_else(|| other.active_check.clone()),
             retry_budget: self.retry_budget.or_else(|| other.retry_budget.clone()),
             latency: self.latency.or_else(|| other.latency.clone()),
@@ -64,6 +66,7 @@ impl Treatment {
             ("scoring", by(&self.scoring)),
             ("boundedLoad", by(&self.bounded_load)),
             ("maxEjectedPercent", by(&self.max_ejected)),
+            ("slowStart", by(&self.slow_start)),
             ("activeCheck", by(&self.active_check)),
             ("retryBudget", by(&self.retry_budget)),
             ("latency", by(&self.latency)),
@@ -81,6 +84,7 @@ impl Treatment {
                 health: health.policy,
                 bounded_load: value(&self.bounded_load),
                 max_ejected: value(&self.max_ejected),
+                slow_start: value(&self.slow_start),
             },
             affinity: value(&self.affinity),
             condition: health.condition,

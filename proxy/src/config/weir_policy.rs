@@ -2,11 +2,12 @@
 //! among those that are not supported yet.
 
 use super::document::Metadata;
+use super::health::read_duration;
 use super::reader::{Cursor, Object};
 use super::resources::{Policy, Resources};
 use super::treatment::part;
 use super::{active_check, agentgateway, targets};
-use crate::balance::{BoundedLoad, LatencySpan, Percent, Scoring};
+use crate::balance::{BoundedLoad, LatencySpan, Percent, Scoring, SlowStart};
 use crate::route::RetryBudget;
 
 pub fn read_policy<'a>(
@@ -32,6 +33,7 @@ pub fn read_policy<'a>(
     treatment.max_ejected = part(&mut spec, "maxEjectedPercent", |at| {
         at.whole(0..=100).and_then(Percent::new)
     });
+    treatment.slow_start = part(&mut spec, "slowStart", read_slow_start);
     treatment.active_check = part(&mut spec, "activeCheck", active_check::read);
     treatment.retry_budget = part(&mut spec, "retryBudget", read_retry_budget);
     treatment.latency = part(&mut spec, "latency", |at| {
@@ -40,7 +42,7 @@ pub fn read_policy<'a>(
             ("full", LatencySpan::Full),
         ])
     });
-    spec.unsupported(&["slowStart", "circuitBreaker", "hedge"]);
+    spec.unsupported(&["circuitBreaker", "hedge"]);
     spec.finish();
     resources.policies.push(Policy { targets, treatment });
 }
@@ -48,6 +50,19 @@ pub fn read_policy<'a>(
 /// How many times the average an endpoint may carry of what is bound by affinity.
 fn read_bounded_load(at: &Cursor<'_>) -> Option<BoundedLoad> {
     at.number(1.0).and_then(BoundedLoad::new)
+}
+
+/// How long new and returning endpoints are eased in.
+fn read_slow_start(at: &Cursor<'_>) -> Option<SlowStart> {
+    let mut object = at.object()?;
+    let duration = object.required("duration");
+    object.finish();
+    let at = duration?;
+    let slow_start = SlowStart::new(read_duration(&at)?);
+    if slow_start.is_none() {
+        at.error("is no time at all; leave slowStart out, or write a duration such as 30s");
+    }
+    slow_start
 }
 
 /// How many requests that had reached an endpoint may be tried again.

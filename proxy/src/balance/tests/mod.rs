@@ -11,6 +11,7 @@ mod reloads;
 mod rendezvous;
 mod retries;
 mod shares;
+mod slow_starts;
 mod viability;
 mod watching;
 

@@ -37,6 +37,8 @@ fn policy(policy: &BackendPolicy) -> String {
     let bounded = bounded.map(|factor| format!("{} times the average", factor.factor()));
     let max_ejected = policy.balance.max_ejected;
     let max_ejected = max_ejected.map(|limit| format!("{} % of the endpoints", limit.value()));
+    let slow_start = policy.balance.slow_start;
+    let slow_start = slow_start.map(|slow_start| format!("over {:?}", slow_start.duration()));
     let check = policy.check.as_ref().map(ToString::to_string);
     let budget =
         (policy.retry_budget != RetryBudget::default()).then(|| retry_budget(policy.retry_budget));
@@ -54,6 +56,7 @@ fn policy(policy: &BackendPolicy) -> String {
         ("scoring", "scoring", scoring),
         ("boundedLoad", "bounded load", bounded),
         ("maxEjectedPercent", "ejected at most", max_ejected),
+        ("slowStart", "slow start", slow_start),
         ("activeCheck", "check", check),
         ("retryBudget", "retries", budget),
     ];

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::*;
 use crate::affinity::Affinity;
 use crate::balance::{
-    BackendKind, BoundedLoad, Eviction, HealthPolicy, LatencySpan, Percent, Scoring, Weight,
+    BackendKind, BoundedLoad, Eviction, HealthPolicy, LatencySpan, Percent, Scoring, SlowStart,
+    Weight,
 };
 use crate::condition::Condition;
 use crate::route::Host;
@@ -234,6 +235,7 @@ spec:
   boundedLoad: 1.25
   scoring: adaptive
   maxEjectedPercent: 30
+  slowStart: {duration: 30s}
   retryBudget: {percent: 5}
 ---
 apiVersion: agentgateway.dev/v1alpha1
@@ -248,6 +250,8 @@ spec:
     assert_eq!(policy.balance.bounded_load, BoundedLoad::new(1.25));
     assert_eq!(policy.balance.scoring, Scoring::Adaptive);
     assert_eq!(policy.balance.max_ejected, Percent::new(30));
+    let slow_start = SlowStart::new(Duration::from_secs(30));
+    assert_eq!(policy.balance.slow_start, slow_start);
     assert_eq!(
         (policy.retry_budget.percent, policy.retry_budget.floor),
         (5, 5)

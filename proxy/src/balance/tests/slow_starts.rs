@@ -1,0 +1,78 @@
+//! How much an endpoint gets that is new, or that returns.
+
+use super::*;
+
+const PICKS: usize = 20_000;
+
+/// A backend of which the first worker has seen two of three endpoints.
+fn joined() -> Pool {
+    let mut pool = Pool::of_weights(&[1, 1, 1]);
+    pool.backend.policy.slow_start = SlowStart::new(seconds(10));
+    let all = pool.backend.clone();
+    let two = all.endpoints()[..2].to_vec();
+    pool.backend =
+        Backend::new(all.id, BackendKind::Service, "pool", "tests", two).with_policy(all.policy);
+    let lease = pool.pick();
+    pool.finish(lease, Outcome::Neutral);
+    pool.backend = all;
+    pool.backend.id.revision += 1;
+    pool
+}
+
+#[test]
+fn a_new_endpoint_gets_a_tenth_of_its_share_and_grows_to_the_whole() {
+    let mut pool = joined();
+    assert_share(pool.shares(PICKS)[2], PICKS, 0.1 / 2.1);
+    pool.advance(seconds(5));
+    assert_share(pool.shares(PICKS)[2], PICKS, 0.5 / 2.5);
+    pool.advance(seconds(5));
+    assert_share(pool.shares(PICKS)[2], PICKS, 1.0 / 3.0);
+}
+
+#[test]
+fn an_endpoint_that_returns_is_eased_in_again() {
+    let mut pool = joined();
+    pool.shares(1);
+    pool.advance(seconds(10));
+    pool.shares(1);
+    pool.fail_times(0, 5);
+    pool.shares(1);
+    pool.advance(seconds(3));
+    // Its health is not asked here.
+    pool.set_health(0, 1.0);
+    assert_share(pool.shares(PICKS)[0], PICKS, 0.1 / 2.1);
+    pool.advance(seconds(10));
+    assert_share(pool.shares(PICKS)[0], PICKS, 1.0 / 3.0);
+}
+
+#[test]
+fn nobody_is_eased_in_where_all_are_new() {
+    let mut pool = Pool::of_weights(&[3, 1]);
+    pool.backend.policy.slow_start = SlowStart::new(seconds(10));
+    assert_share(pool.shares(PICKS)[0], PICKS, 3.0 / 4.0);
+    pool.fail_times(0, 5);
+    pool.fail_times(1, 5);
+    pool.shares(1);
+    pool.advance(seconds(3));
+    (0..2).for_each(|place| pool.set_health(place, 1.0));
+    assert_share(pool.shares(PICKS)[0], PICKS, 3.0 / 4.0);
+}
+
+#[test]
+fn affinity_keeps_to_the_weights_replicas_agree_on() {
+    let mut pool = joined();
+    let homes = |pool: &mut Pool| -> Vec<u32> {
+        let mut homes = Vec::new();
+        for client in 0..50_u8 {
+            let key = AffinityKey::of(&[client]);
+            let lease = pool.workers[0].pick_bound(&pool.backend, key, &[], pool.now);
+            let lease = lease.expect("an endpoint");
+            homes.push(lease.index());
+            pool.finish(lease, Outcome::Neutral);
+        }
+        homes
+    };
+    let eased = homes(&mut pool);
+    pool.advance(seconds(10));
+    assert_eq!(homes(&mut pool), eased);
+}
