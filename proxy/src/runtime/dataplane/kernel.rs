@@ -17,6 +17,10 @@ use super::programs::Programs;
 use super::syscall::HashTable;
 use super::unavailable::{Unavailable, in_one_line};
 use crate::balance::shared::{SharedTables, Sizes};
+use crate::runtime::ring::heap;
+
+/// Ring of what the programs log, which is little and seldom: all of it is mapped, twice over. A power of two of pages.
+const LOG_BYTES: u32 = 16 * 1024;
 
 /// Which of the two programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,8 @@ impl Kernel {
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
             programs: Mutex::new(Programs::load(ebpf)?),
         };
-        return_memory();
+        // Loading reads the types of the whole kernel: megabytes that are free by now.
+        heap::give_back();
         if let Some(pins) = pins {
             let mut programs = kernel.programs();
             programs.prove()?;
@@ -164,6 +169,7 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
         .map_max_entries("ENDPOINT_WIRE", rows(sizes.cpus * sizes.capacity))
         .map_max_entries("FLOW", rows(sizes.flows))
         .map_max_entries("FLOW_SAMPLE", rows(sizes.flows))
+        .map_max_entries("AYA_LOGS", LOG_BYTES)
         .load(object)
         .map_err(Unavailable::load)
 }
@@ -213,15 +219,6 @@ where
             std::io::ErrorKind::InvalidData => Unavailable::Layout,
             _ => Unavailable::Table { table, source },
         })
-}
-
-/// Loading reads the types of the whole kernel, megabytes that are free by now but not given back.
-fn return_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: the call takes no pointer; it only gives pages back that hold nothing.
-    unsafe {
-        libc::malloc_trim(0)
-    };
 }
 
 /// Before Linux 5.11 tables counted against the limit of locked memory. Failing is no error: newer kernels do not ask.

@@ -45,8 +45,8 @@ const DESCRIPTORS_OF_WORKER: u64 = 2;
 pub const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
 /// Rows of the endpoint tables, where not more are needed.
 pub const DEFAULT_CAPACITY: usize = 4096;
-/// Upstream connections that can be measured at one time, at most.
-const MAX_FLOWS: u64 = 64 * 1024;
+/// Upstream connections that can be measured at one time, at most: each takes 16 bytes of mapped memory, used or not.
+const MAX_FLOWS: u64 = 32 * 1024;
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What to serve, and with what.
@@ -140,7 +140,8 @@ impl Server {
                 capacity: capacity(options.max_endpoints, endpoints),
                 workers,
                 cpus: possible_cpus(),
-                flows: descriptors.min(MAX_FLOWS) as usize,
+                // Two of five descriptors are for endpoints.
+                flows: (descriptors / 2).min(MAX_FLOWS) as usize,
             },
             instance: options.instance.clone(),
             bpffs: Some(MOUNT_POINT.into()),
