@@ -6,6 +6,8 @@
 //! pick ──► Lease (pending +1) ──► one attempt ──► finish(Outcome) (pending -1, health, latency, ejection)
 //! ```
 //!
+//! That is the default mode; `adaptive` has the formula of the other one, [`Scoring`] chooses.
+//!
 //! What is remembered of an endpoint lies in tables all workers share; each worker has a [`Balancer`] over them. A pick
 //! takes no lock, allocates nothing, reads no clock and costs the same for any number of endpoints.
 
