@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use weir::http::h1::encode::{write_request, write_response};
 use weir::http::h1::{
-    BodyDecoder, BodyForm, Forwarding, HeadLimits, HeadScan, RequestHead, ResponseEncoding,
+    BodyDecoder, BodyForm, Edited, Forwarding, HeadLimits, HeadScan, RequestHead, ResponseEncoding,
     ResponseHead, Scheme,
 };
 use weir::http::{Method, Persistence, RequestFraming, Version};
@@ -63,6 +63,7 @@ fn measure_request(name: &str, bytes: &[u8]) {
         client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 17)),
         scheme: Scheme::Http,
         fallback_host: b"10.0.0.11:8080",
+        edited: Edited::default(),
     };
     let scan = || {
         let found = HeadScan::request().advance(black_box(bytes), &limits);
@@ -97,7 +98,7 @@ fn measure_response(name: &str, bytes: &[u8]) {
             .expect("a valid head");
         let encoding = ResponseEncoding::new(&head, Version::Http11, Persistence::KeepAlive);
         out.clear();
-        write_response(&mut out, bytes, &head, encoding);
+        write_response(&mut out, bytes, &head, encoding, b"");
         out.len()
     });
 }

@@ -363,3 +363,42 @@ fn check(path: &Path) -> Result<std::process::Output> {
     let path = path.to_string_lossy();
     weir_command(&Place::default(), &["check", "--config", &path])
 }
+
+#[test]
+fn filters_edit_what_passes_and_rewrite_what_endpoints_are_asked() -> Result<()> {
+    use weir_tests::documents::{Documents, Said};
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let telling = script(|exchange| {
+        let field = |name| exchange.head.field(name).unwrap_or("-").to_owned();
+        let told = format!(
+            "{} {} {} {}",
+            exchange.head.target(),
+            field("host"),
+            field("x-tenant"),
+            field("cookie")
+        );
+        exchange.respond(200, told.as_bytes())
+    });
+    let said = Said {
+        rule: "matches: [{path: {value: /shop}}]
+filters:
+- type: RequestHeaderModifier
+  requestHeaderModifier: {set: [{name: X-Tenant, value: weir}], remove: [Cookie]}
+- type: ResponseHeaderModifier
+  responseHeaderModifier: {add: [{name: X-Served-By, value: weir}]}
+- type: URLRewrite
+  urlRewrite: {hostname: inner, path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}}",
+        ..Said::default()
+    };
+    let scenario = Documents::scenario(vec![telling], said)?;
+    let mut client = scenario.client()?;
+    for _ in 0..2 {
+        let fields = "cookie: a=b\r\nx-tenant: me\r\n";
+        let answer = client.request("GET", "/shop/cart?id=1", fields, b"")?;
+        assert_eq!(answer.text(), "/v2/cart?id=1 inner weir -");
+        assert_eq!(answer.head.field("x-served-by"), Some("weir"));
+    }
+    Ok(())
+}

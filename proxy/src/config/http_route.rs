@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::document::{Metadata, checked_name};
+use super::filters;
 use super::gateway::read_host;
 use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
@@ -111,7 +112,8 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
         Some(name) => Some(checked_name(&name)?),
         None => None,
     };
-    rule.unsupported(&["filters", "sessionPersistence"]);
+    rule.unsupported(&["sessionPersistence"]);
+    let filters = rule.items("filters");
     let matches = rule.items("matches");
     let backends = rule.items("backendRefs");
     let retry = rule.optional("retry");
@@ -132,6 +134,8 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
     }
+    let is_prefix = |one: &Match| matches!(one.path, PathMatch::Any | PathMatch::Prefix(_));
+    let filters = filters::read(&filters, matches.iter().all(is_prefix));
     let timeouts = match timeouts {
         Some(timeouts) => read_timeouts(&timeouts)?,
         None => Timeouts::default(),
@@ -146,6 +150,7 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
         backends,
         retry,
         timeouts,
+        filters,
     })
 }
 

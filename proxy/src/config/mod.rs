@@ -10,6 +10,7 @@ mod active_check;
 mod agentgateway;
 mod annotations;
 mod document;
+mod filters;
 mod gateway;
 mod health;
 mod http_route;

@@ -92,6 +92,7 @@ impl<'r> Attachment<'r> {
             let handling = Arc::new(Handling {
                 retry: rule.retry.or(by_policy).unwrap_or_default(),
                 timeouts: rule.timeouts,
+                filters: rule.filters.clone(),
                 ..Split::new(shares).into()
             });
             rules.extend(rule.matches.iter().map(|matches| Rule {

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use super::locality::Preference;
 use super::reader::Cursor;
 use super::treatment::Treatment;
 use crate::balance::{Locality, Weight};
-use crate::route::{Created, Host, Match, Retry, Timeouts};
+use crate::route::{Created, Filters, Host, Match, Retry, Timeouts};
 
 /// Name within a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +90,7 @@ pub struct RouteRule<'a> {
     /// `None`: nothing is said.
     pub retry: Option<Retry>,
     pub timeouts: Timeouts,
+    pub filters: Option<Arc<Filters>>,
 }
 
 pub struct BackendRef<'a> {

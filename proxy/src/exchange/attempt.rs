@@ -8,7 +8,7 @@ use crate::affinity;
 use crate::balance::{AffinityKey, Backend, Lease, NoEndpoint};
 use crate::condition::Condition;
 use crate::conn::{Conn, ExchangeId, UpstreamState};
-use crate::http::h1::{Forwarding, Scheme, encode};
+use crate::http::h1::{Edited, Forwarding, Scheme, encode};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Peer};
 
@@ -177,10 +177,28 @@ impl Proxy {
             Some(_) => String::new(),
             None => endpoint.to_string(),
         };
+        let mut edited = Edited::default();
+        let attempts = self.exchanges.get(id).and_then(|it| it.attempts.as_ref());
+        if let Some(attempts) = attempts
+            && let Some(filters) = &attempts.filters
+        {
+            self.request_head.edit(head, &filters.request);
+            edited.lines = filters.request.lines();
+            edited.host = filters.rewrite.host.as_deref().map(str::as_bytes);
+            let target = self.request_head.path_and_query(head);
+            if let Some(path) = &filters.rewrite.path
+                && target != b"*"
+            {
+                self.rewritten.clear();
+                path.write(&mut self.rewritten, target, attempts.matched);
+                edited.path_and_query = Some(&self.rewritten);
+            }
+        }
         let forwarding = Forwarding {
             client,
             scheme: Scheme::Http,
             fallback_host: spelled.as_bytes(),
+            edited,
         };
         encode::write_request(self.out.made_mut(), head, &self.request_head, &forwarding);
     }

@@ -47,7 +47,7 @@ use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab};
 use crate::http::h1::{
     BodyDecoder, HeadError, RequestHead, ResponseEncoding, ResponseHead, encode,
 };
-use crate::http::{Persistence, Version};
+use crate::http::{FieldEdits, Persistence, Version};
 use crate::metrics::{ResponseClass, WorkerCounters};
 use crate::moment::Moment;
 use crate::route::Request;
@@ -91,6 +91,8 @@ pub struct Proxy {
     request_head: RequestHead,
     response_head: ResponseHead,
     spare_memory: Vec<Vec<u8>>,
+    /// The path of the request being passed on, if its rule rewrites it.
+    rewritten: Vec<u8>,
     retry_budgets: RetryBudgets,
     journal: Journal,
 }
@@ -123,6 +125,7 @@ impl Proxy {
             request_head: RequestHead::default(),
             response_head: ResponseHead::default(),
             spare_memory: Vec::new(),
+            rewritten: Vec::new(),
             retry_budgets: RetryBudgets::default(),
             journal: Journal::default(),
         }
@@ -181,7 +184,8 @@ impl Proxy {
         let snapshot = self.snapshots.of(revision).ok_or(Failure::NoRoute)?;
         let rules = snapshot.rules(listener).ok_or(Failure::NoRoute)?;
         let request = Request::new(&self.request_head, head);
-        let handling = rules.find(request).ok_or(Failure::NoRoute)?;
+        let rule = rules.find(request).ok_or(Failure::NoRoute)?;
+        let handling = &*rule.handling;
         let place = handling
             .split
             .draw(|limit| self.balancer.draw_below(limit))
@@ -191,6 +195,8 @@ impl Proxy {
             key: None,
             retry: handling.retry,
             timeouts: handling.timeouts,
+            filters: handling.filters.clone(),
+            matched: rule.matches.path.prefix_length(),
             tried: Vec::new(),
             next_at: None,
         })
@@ -250,12 +256,28 @@ impl Proxy {
             .of(ResponseClass::of_status(status.code()))
             .increment();
         let start = self.out.made_length();
-        encode::write_response(self.out.made_mut(), head, &self.response_head, encoding);
+        self.write_response_head(id, head, encoding);
         self.record_head(id, start);
         self.send_made(downstream, start);
         self.touch(downstream, now);
         self.touch(upstream, now);
         Ok(())
+    }
+
+    fn write_response_head(&mut self, id: ExchangeId, head: &[u8], encoding: ResponseEncoding) {
+        let filters = self.exchanges.get(id).and_then(Exchange::filters);
+        let edits = filters.map(|filters| &filters.response);
+        if let Some(edits) = edits {
+            self.response_head.edit(head, edits);
+        }
+        let lines = edits.map_or(&b""[..], FieldEdits::lines);
+        encode::write_response(
+            self.out.made_mut(),
+            head,
+            &self.response_head,
+            encoding,
+            lines,
+        );
     }
 
     fn on_interim_head(&mut self, id: ExchangeId, head: &[u8], now: Moment) -> Result<(), Failure> {
@@ -274,7 +296,13 @@ impl Proxy {
             let encoding =
                 ResponseEncoding::new(&self.response_head, version, Persistence::KeepAlive);
             let start = self.out.made_length();
-            encode::write_response(self.out.made_mut(), head, &self.response_head, encoding);
+            encode::write_response(
+                self.out.made_mut(),
+                head,
+                &self.response_head,
+                encoding,
+                b"",
+            );
             self.record_head(id, start);
             self.send_made(downstream, start);
             self.touch(downstream, now);

@@ -1,5 +1,7 @@
 //! What is remembered of an exchange while it runs.
 
+use std::sync::Arc;
+
 use super::replay::Replay;
 use super::snapshots::Hold;
 use super::verdict::{Timing, Verdict};
@@ -8,7 +10,7 @@ use crate::balance::{AffinityKey, BackendId, LatencySpan, Lease, Suggested};
 use crate::http::h1::{BodyDecoder, BodyForm, RequestHead};
 use crate::http::{Method, Persistence, Version};
 use crate::moment::Moment;
-use crate::route::{Retry, Timeouts};
+use crate::route::{Filters, Retry, Timeouts};
 use crate::seam::ConnId;
 
 #[derive(Debug)]
@@ -48,6 +50,9 @@ pub struct Attempts {
     pub key: Option<AffinityKey>,
     pub retry: Retry,
     pub timeouts: Timeouts,
+    pub filters: Option<Arc<Filters>>,
+    /// Length of the path's prefix by which its rule was found.
+    pub matched: usize,
     /// Rows of the endpoints at which an attempt has failed.
     pub tried: Vec<u32>,
     /// When the next attempt is made, if it has to wait.
@@ -138,6 +143,10 @@ impl Exchange {
     pub fn attempt_due(&self) -> Option<Moment> {
         let length = self.attempts.as_ref()?.timeouts.backend_request?;
         Some(self.timing.attempt_began + length)
+    }
+
+    pub fn filters(&self) -> Option<&Filters> {
+        self.attempts.as_ref()?.filters.as_deref()
     }
 
     /// Attempts at other endpoints before this one.

@@ -4,7 +4,7 @@ use super::grammar::host_end;
 
 /// Whether this is a non-empty host with an optional port. An empty host names nothing over HTTP (RFC 9110, section
 /// 4.2.1), so it is refused.
-pub(super) fn is_authority(text: &[u8]) -> bool {
+pub fn is_authority(text: &[u8]) -> bool {
     let host_end = match text {
         [b'[', ..] => literal_end(text),
         _ => registered_name_end(text),

@@ -125,7 +125,8 @@ impl Fields {
         }
     }
 
-    fn drop_all(&mut self, bytes: &[u8], name: &[u8]) {
+    /// Drops the fields of this name, whatever its case, if they are anybody's to remove.
+    pub(super) fn drop_all(&mut self, bytes: &[u8], name: &[u8]) {
         for field in &mut self.list {
             if field.known.is_removable() && field.name(bytes).eq_ignore_ascii_case(name) {
                 field.fate = Fate::Drop;

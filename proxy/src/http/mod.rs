@@ -3,6 +3,7 @@
 //! allowed is an error, never repaired.
 
 mod authority;
+mod edits;
 mod fields;
 mod framing;
 mod grammar;
@@ -12,6 +13,8 @@ mod method;
 mod rate_limit;
 mod status;
 
+pub use authority::is_authority;
+pub use edits::{EditError, FieldEdits};
 pub use fields::{Field, Fields, Span};
 pub use framing::{FramingError, RequestFraming, ResponseFraming};
 pub use hop_by_hop::Known;

@@ -5,6 +5,7 @@
 //! expression, then prefix; the longer first), a method, more header matches, more query matches, the older route, its
 //! namespace and name, the earlier rule. Where the Gateway API leaves regular expressions open, this is our choice.
 
+mod filters;
 mod host;
 mod order;
 mod path;
@@ -17,6 +18,7 @@ mod split;
 mod tests;
 mod timeouts;
 
+pub use filters::{Filters, PathRewrite, Rewrite};
 pub use host::{Host, HostError};
 pub use order::{Created, Origin};
 pub use path::PathMatch;
@@ -49,6 +51,8 @@ pub struct Handling {
     pub split: Split,
     pub retry: Retry,
     pub timeouts: Timeouts,
+    /// `None`: nothing is done to what passes.
+    pub filters: Option<Arc<Filters>>,
 }
 
 impl From<Split> for Handling {
@@ -93,12 +97,9 @@ impl Rules {
         }])
     }
 
-    /// What becomes of this request; `None` if no rule matches.
-    pub fn find(&self, request: Request<'_>) -> Option<&Handling> {
-        self.rules
-            .iter()
-            .find(|rule| rule.is_for(request))
-            .map(|rule| &*rule.handling)
+    /// The rule this request goes by; `None` if no rule matches.
+    pub fn find(&self, request: Request<'_>) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.is_for(request))
     }
 
     /// In the order of precedence.

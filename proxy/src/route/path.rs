@@ -24,6 +24,14 @@ impl PathMatch {
         }
     }
 
+    /// Bytes of a path that was matched that are the prefix.
+    pub fn prefix_length(&self) -> usize {
+        match self {
+            Self::Prefix(prefix) => prefix.len(),
+            Self::Any | Self::Exact(_) | Self::Regex(_) => 0,
+        }
+    }
+
     pub(super) fn holds(&self, request: Request<'_>) -> bool {
         match self {
             Self::Any => true,

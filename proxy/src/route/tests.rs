@@ -8,8 +8,8 @@ fn found(rules: &Rules, text: &str) -> Option<usize> {
     let mut head = RequestHead::default();
     head.parse(text.as_bytes(), &HeadLimits::default())
         .expect("a valid head");
-    let handling = rules.find(Request::new(&head, text.as_bytes()))?;
-    handling.split.draw(|_| 0)
+    let rule = rules.find(Request::new(&head, text.as_bytes()))?;
+    rule.handling.split.draw(|_| 0)
 }
 
 fn get(host: &str, target: &str) -> String {

@@ -25,6 +25,7 @@ const MODULES: [(&str, &[&str]); 18] = [
     (
         "config",
         &[
+            "http",
             "balance",
             "route",
             "affinity",

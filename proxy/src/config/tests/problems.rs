@@ -117,7 +117,7 @@ const MISTAKES: [(&str, &str, &str); 34] = [
     (
         "  rules:\n",
         "  rules:\n  - filters: [{type: RequestRedirect}]\n",
-        "16:5: error: HTTPRoute default/shop: spec.rules[0].filters: is not supported yet; leave it out",
+        "16:22: error: HTTPRoute default/shop: spec.rules[0].filters[0].type: `RequestRedirect` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite",
     ),
     (
         "  - backendRefs:\n",

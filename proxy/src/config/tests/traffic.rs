@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::route::{Handling, Retry, RetryOn, StatusCodes, Timeouts};
+use crate::route::{Handling, PathRewrite, Retry, RetryOn, StatusCodes, Timeouts};
 
 const BACKENDS: &str = "    - {name: shop, port: 80}\n";
 
@@ -90,4 +90,62 @@ fn a_rule_says_how_long_its_requests_may_take() {
             "timeouts.backendRequest: is longer than `request`, which holds for all tries together; make it shorter"
         ]
     );
+}
+
+#[test]
+fn a_rule_says_what_is_done_to_what_passes() {
+    let rule = r#"    matches: [{path: {value: /shop}}]
+    filters:
+    - type: RequestHeaderModifier
+      requestHeaderModifier:
+        set: [{name: X-Tenant, value: weir}]
+        add: [{name: Via, value: weir}]
+        remove: [cookie]
+    - type: ResponseHeaderModifier
+      responseHeaderModifier: {set: [{name: X-Served-By, value: weir}]}
+    - type: URLRewrite
+      urlRewrite: {hostname: inner, path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2/}}
+"#;
+    let filters = handling(rule).filters.expect("filters");
+    assert_eq!(filters.request.lines(), b"X-Tenant: weir\r\nVia: weir\r\n");
+    assert_eq!(filters.response.lines(), b"X-Served-By: weir\r\n");
+    assert_eq!(filters.rewrite.host.as_deref(), Some("inner"));
+    assert_eq!(filters.rewrite.path, Some(PathRewrite::prefix("/v2")));
+    assert_eq!(handling("").filters, None);
+}
+
+#[test]
+fn mistakes_in_filters_are_all_named() {
+    let rule = r#"    matches: [{path: {type: Exact, value: /shop}}]
+    filters:
+    - type: RequestHeaderModifier
+      requestHeaderModifier:
+        set: [{name: Host, value: a}, {name: x-a, value: "a\nb"}, {name: "x a", value: b}]
+        remove: [X-A, content-length]
+    - type: RequestMirror
+      requestMirror: {backendRef: {name: shop, port: 80}}
+    - type: URLRewrite
+      urlRewrite: {hostname: "a b", path: {type: ReplaceFullPath, replacePrefixMatch: /v2}}
+    - type: URLRewrite
+      urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}}
+    - type: ResponseHeaderModifier
+      urlRewrite: {hostname: a}
+"#;
+    let expected = [
+        "filters[0].requestHeaderModifier.set[0].name: frames or routes messages, or says who forwarded them, which is not for others to change",
+        "filters[0].requestHeaderModifier.set[1].value: holds a control character, or begins or ends with a space",
+        "filters[0].requestHeaderModifier.set[2].name: is not the name of a header: letters, digits and hyphens",
+        "filters[0].requestHeaderModifier.remove[0]: `x-a` stands here a second time; leave one out",
+        "filters[0].requestHeaderModifier.remove[1]: frames or routes messages, or says who forwarded them, which is not for others to change",
+        "filters[1].type: `RequestMirror` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite",
+        "filters[2].urlRewrite.hostname: `a b` is not a host name; write one such as shop.example.com",
+        "filters[3].urlRewrite.path.replacePrefixMatch: replaces a prefix, but the rule matches paths otherwise; match by PathPrefix alone",
+        "filters[4]: says nothing of what to do; add the part its type is named after",
+        "filters[4].urlRewrite: does not belong to a filter of this type; leave it out",
+    ];
+    let mut found = refused(rule);
+    found.sort();
+    let mut expected = expected.map(str::to_owned);
+    expected.sort();
+    assert_eq!(found, expected);
 }

@@ -15,6 +15,7 @@ mod cancelling;
 mod chaos;
 mod deadlines;
 mod draining;
+mod filters;
 mod interim;
 mod judging;
 mod latency;

@@ -36,6 +36,16 @@ pub struct Forwarding<'a> {
     pub scheme: Scheme,
     /// `Host` for HTTP/1.0 requests without one: the endpoint as configured.
     pub fallback_host: &'a [u8],
+    pub edited: Edited<'a>,
+}
+
+/// What an operator wants otherwise than the client sent it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Edited<'a> {
+    pub host: Option<&'a [u8]>,
+    pub path_and_query: Option<&'a [u8]>,
+    /// Whole lines to put in.
+    pub lines: &'a [u8],
 }
 
 /// How a response is put to the client, as its version and the upstream's framing allow.
@@ -86,21 +96,27 @@ pub fn write_request(
     head: &RequestHead,
     forwarding: &Forwarding<'_>,
 ) {
+    let edited = &forwarding.edited;
     let host = head.host(bytes).unwrap_or(forwarding.fallback_host);
-    out.reserve(head.length() + 2 * host.len() + 256);
+    out.reserve(head.length() + 2 * host.len() + edited.lines.len() + 256);
     let mut runs = Runs::new(out, bytes);
-    write_request_line(&mut runs, head);
-    if !starts_with_host(head) {
-        runs.line(b"Host", host);
+    match edited.path_and_query {
+        Some(target) => write_edited_line(&mut runs, head, target),
+        None => write_request_line(&mut runs, head),
+    }
+    let copies_host = edited.host.is_none() && starts_with_host(head);
+    if !copies_host {
+        runs.line(b"Host", edited.host.unwrap_or(host));
     }
     for field in head.fields.iter() {
         if field.known() != Known::Host {
             runs.field(field);
-        } else if starts_with_host(head) {
+        } else if copies_host {
             runs.copy(field.line);
         }
     }
     runs.flush();
+    out.extend_from_slice(edited.lines);
     if head.framing() == RequestFraming::Chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
@@ -128,6 +144,13 @@ fn write_request_line(runs: &mut Runs<'_>, head: &RequestHead) {
     runs.text(b" ");
     runs.text(line.missing_path(path.of(bytes)).as_bytes());
     runs.text(path.of(bytes));
+    runs.text(b" HTTP/1.1\r\n");
+}
+
+fn write_edited_line(runs: &mut Runs<'_>, head: &RequestHead, target: &[u8]) {
+    runs.text(head.method_name(runs.bytes));
+    runs.text(b" ");
+    runs.text(target);
     runs.text(b" HTTP/1.1\r\n");
 }
 
@@ -165,14 +188,15 @@ fn write_earlier_clients(out: &mut Vec<u8>, bytes: &[u8], fields: &Fields) {
 }
 
 /// Writes the head of a response to the client. An interim response goes to HTTP/1.1 clients only; whether it is one
-/// is the caller's to look at.
+/// is the caller's to look at. `lines` are put in.
 pub fn write_response(
     out: &mut Vec<u8>,
     bytes: &[u8],
     head: &ResponseHead,
     encoding: ResponseEncoding,
+    lines: &[u8],
 ) {
-    out.reserve(head.length() + 64);
+    out.reserve(head.length() + lines.len() + 64);
     let is_chunked = encoding.framing == ResponseFraming::Chunked;
     let mut runs = Runs::new(out, bytes);
     write_status_line(&mut runs, head);
@@ -183,6 +207,7 @@ pub fn write_response(
         }
     }
     runs.flush();
+    out.extend_from_slice(lines);
     if is_chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }

@@ -15,7 +15,7 @@ mod target;
 mod trailers;
 
 pub use body::{BodyDecoder, BodyError, BodyForm, BodyStep};
-pub use encode::{Forwarding, ResponseEncoding, Scheme};
+pub use encode::{Edited, Forwarding, ResponseEncoding, Scheme};
 pub use error::HeadError;
 pub use local_reply::LocalReply;
 pub use request::RequestHead;

@@ -6,7 +6,9 @@ use crate::http::fields::Fate;
 use crate::http::framing::FramingFields;
 use crate::http::grammar::{elements, name_end};
 use crate::http::hop_by_hop::ConnectionOptions;
-use crate::http::{Field, Fields, Known, Method, Persistence, RequestFraming, Span, Version};
+use crate::http::{
+    Field, FieldEdits, Fields, Known, Method, Persistence, RequestFraming, Span, Version,
+};
 
 use super::field_lines::parse_fields;
 use super::scan::MAX_EMPTY_LINES;
@@ -99,6 +101,11 @@ impl RequestHead {
         self.persistence = persistence(line.version, notes.connection);
         self.length = end;
         Ok(end)
+    }
+
+    /// Takes out fields; lines to put in are given where the head is written.
+    pub fn edit(&mut self, bytes: &[u8], edits: &FieldEdits) {
+        edits.apply(bytes, &mut self.fields);
     }
 
     pub fn method(&self) -> Method {

@@ -5,7 +5,7 @@ use crate::http::framing::FramingFields;
 use crate::http::grammar::text_end;
 use crate::http::hop_by_hop::ConnectionOptions;
 use crate::http::{
-    Field, Fields, Known, Method, Persistence, ResponseFraming, Span, Status, Version,
+    Field, FieldEdits, Fields, Known, Method, Persistence, ResponseFraming, Span, Status, Version,
 };
 
 use super::field_lines::{line_end, parse_fields};
@@ -98,6 +98,11 @@ impl ResponseHead {
         self.line = line;
         self.length = end;
         Ok(end)
+    }
+
+    /// Takes out fields; lines to put in are given where the head is written.
+    pub fn edit(&mut self, bytes: &[u8], edits: &FieldEdits) {
+        edits.apply(bytes, &mut self.fields);
     }
 
     pub fn status(&self) -> Status {

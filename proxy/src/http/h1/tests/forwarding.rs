@@ -11,6 +11,7 @@ fn forwarded_from(client: &str, text: &str) -> String {
         client: client.parse::<IpAddr>().unwrap(),
         scheme: Scheme::Http,
         fallback_host: b"10.0.0.9:8080",
+        edited: Edited::default(),
     };
     let mut out = Vec::new();
     write_request(&mut out, text.as_bytes(), &head, &forwarding);

@@ -141,6 +141,7 @@ fn forwarding() -> Forwarding<'static> {
         client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
         scheme: Scheme::Http,
         fallback_host: b"10.0.0.9",
+        edited: Edited::default(),
     }
 }
 
@@ -197,7 +198,7 @@ proptest! {
         let client = if old_client { Version::Http10 } else { Version::Http11 };
         let encoding = ResponseEncoding::new(&head, client, Persistence::KeepAlive);
         let mut out = Vec::new();
-        write_response(&mut out, &bytes, &head, encoding);
+        write_response(&mut out, &bytes, &head, encoding, b"");
         let again = response(&out, Method::Get).expect("a head we wrote");
         prop_assert_eq!(again.status(), head.status());
         prop_assert_eq!(again.persistence(), encoding.persistence());

@@ -11,7 +11,7 @@ fn relayed(text: &str, client: Version, wish: Persistence) -> (String, Persisten
     let head = response(text.as_bytes(), Method::Get).unwrap();
     let encoding = ResponseEncoding::new(&head, client, wish);
     let mut out = Vec::new();
-    write_response(&mut out, text.as_bytes(), &head, encoding);
+    write_response(&mut out, text.as_bytes(), &head, encoding, b"");
     (
         String::from_utf8(out).unwrap(),
         encoding.persistence(),
