@@ -1,10 +1,13 @@
 //! Interfaces come and go under a running Weir: it measures where they are, waits where they are not, and says which.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
+use weir_tests::editing::{Folder, Service};
+use weir_tests::endpoint::Endpoint;
 use weir_tests::endpoint::scripts::answers_after;
-use weir_tests::scenario::Scenario;
+use weir_tests::scenario::{PORT, Scenario};
 use weir_tests::skip::{Need, can_run};
 use weir_tests::wait::becomes_true;
 use weir_tests::weir::Ebpf;
@@ -168,5 +171,45 @@ fn without_names_it_follows_the_routes_to_the_endpoints() -> Result<()> {
     assert!(becomes_attached(&scenario, "uplink", Some(1.0)));
     // With a way to every endpoint, nothing is missed.
     assert_eq!(attached(&scenario, "endpoint1"), None);
+    Ok(())
+}
+
+#[test]
+fn an_endpoint_that_a_reload_adds_behind_another_interface_is_measured_there() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    const FILE: &str = "weir.yaml";
+    let folder = Folder::new()?;
+    let answer = || answers_after(Duration::from_millis(20));
+    let scenario = Scenario::start(vec![answer(), answer()], |star, mut options| {
+        let first = SocketAddr::new(star.endpoints[0].address(), PORT);
+        let service = Service::of(options.listen[0], [first]);
+        let path = folder.write(FILE, &service.to_yaml());
+        options.config = Some(path.expect("a writable folder"));
+        options.ebpf = Ebpf::Required;
+        options
+    })?;
+    assert_eq!(attached(&scenario, "endpoint1"), Some(1.0));
+    assert_eq!(attached(&scenario, "endpoint2"), None);
+
+    let both = scenario.endpoints.iter().map(Endpoint::address);
+    let service = Service::of(scenario.weir.listen, both);
+    folder.write(FILE, &service.to_yaml())?;
+    assert_eq!(scenario.weir.reload("")?.status(), 200);
+    assert!(becomes_attached(&scenario, "endpoint2", Some(1.0)));
+    let mut client = scenario.client()?;
+    let is_measured = || {
+        let asked = client.get("/").is_ok_and(|answer| answer.status() == 200);
+        let measured = scenario.dump().is_ok_and(|dump| {
+            let mut sources = dump.iter().map(|one| one.latency_source.as_deref());
+            sources.all(|source| source == Some("kernel"))
+        });
+        asked && measured
+    };
+    assert!(becomes_true(PATIENCE, is_measured), "by the worker alone");
+    let mean = scenario.dump()?[1].wire.first_byte.mean_ms;
+    let mean = mean.expect("was asked");
+    assert!((20.0..24.0).contains(&mean), "{mean} ms");
     Ok(())
 }
