@@ -201,11 +201,15 @@ impl Snapshot {
 
     /// Where requests of a listener go; `None` if there is no listener of this number.
     pub fn rules(&self, listener: ListenerId) -> Option<&Rules> {
+        Some(&self.listener(listener)?.rules)
+    }
+
+    pub fn listener(&self, listener: ListenerId) -> Option<&Listener> {
         let place = self
             .listeners
             .binary_search_by_key(&listener, |(id, _)| *id)
             .ok()?;
-        Some(&self.listeners[place].1.rules)
+        Some(&self.listeners[place].1)
     }
 
     /// How requests of a backend of this snapshot are served.

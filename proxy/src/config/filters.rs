@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::reader::Cursor;
+use super::redirect::read_redirect;
 use crate::http::{EditError, FieldEdits, is_authority};
 use crate::route::{Filters, PathRewrite, Rewrite};
 
@@ -11,28 +12,48 @@ enum Kind {
     Request,
     Response,
     Rewrite,
+    Redirect,
 }
 
-const KINDS: [(&str, Kind); 3] = [
+const KINDS: [(&str, Kind); 4] = [
     ("RequestHeaderModifier", Kind::Request),
     ("ResponseHeaderModifier", Kind::Response),
     ("URLRewrite", Kind::Rewrite),
+    ("RequestRedirect", Kind::Redirect),
 ];
-const LATER: [&str; 4] = ["RequestRedirect", "RequestMirror", "ExtensionRef", "CORS"];
+const LATER: [&str; 3] = ["RequestMirror", "ExtensionRef", "CORS"];
 
 /// `None` where there are none, or none that can be read. `is_by_prefix` says that the rule finds paths by prefix alone.
 pub fn read(items: &[Cursor<'_>], is_by_prefix: bool) -> Option<Arc<Filters>> {
     let mut filters = Filters::default();
-    let mut seen = Vec::new();
+    let mut seen: Vec<(Kind, &Cursor<'_>)> = Vec::new();
     for item in items {
         if let Some(kind) = read_filter(item, &mut filters, is_by_prefix) {
-            if seen.contains(&kind) {
+            if seen.iter().any(|(earlier, _)| *earlier == kind) {
                 item.error("is the second of its type; join the two");
             }
-            seen.push(kind);
+            seen.push((kind, item));
         }
     }
+    if filters.redirect.is_some() {
+        report_beside_redirect(&seen);
+    }
     (!seen.is_empty()).then(|| Arc::new(filters))
+}
+
+/// No endpoint is asked, so that there is nothing else to be done.
+fn report_beside_redirect(filters: &[(Kind, &Cursor<'_>)]) {
+    for (kind, at) in filters {
+        match kind {
+            Kind::Rewrite => {
+                at.error("cannot stand beside a RequestRedirect; leave one of them out");
+            }
+            Kind::Request | Kind::Response => {
+                at.warning("does nothing beside a RequestRedirect, which asks no endpoint");
+            }
+            Kind::Redirect => {}
+        }
+    }
 }
 
 fn read_filter(at: &Cursor<'_>, filters: &mut Filters, is_by_prefix: bool) -> Option<Kind> {
@@ -42,8 +63,9 @@ fn read_filter(at: &Cursor<'_>, filters: &mut Filters, is_by_prefix: bool) -> Op
         (Kind::Request, object.optional("requestHeaderModifier")),
         (Kind::Response, object.optional("responseHeaderModifier")),
         (Kind::Rewrite, object.optional("urlRewrite")),
+        (Kind::Redirect, object.optional("requestRedirect")),
     ];
-    object.ignored(&["requestRedirect", "requestMirror", "extensionRef", "cors"]);
+    object.ignored(&["requestMirror", "extensionRef", "cors"]);
     object.finish();
     let kind = kind?.supported_choice(&KINDS, &LATER)?;
     let mut own = None;
@@ -62,6 +84,7 @@ fn read_filter(at: &Cursor<'_>, filters: &mut Filters, is_by_prefix: bool) -> Op
         Kind::Request => filters.request = read_edits(&own)?,
         Kind::Response => filters.response = read_edits(&own)?,
         Kind::Rewrite => filters.rewrite = read_rewrite(&own, is_by_prefix)?,
+        Kind::Redirect => filters.redirect = Some(read_redirect(&own, is_by_prefix)?),
     }
     Some(kind)
 }
@@ -156,7 +179,7 @@ fn read_rewrite(at: &Cursor<'_>, is_by_prefix: bool) -> Option<Rewrite> {
     Some(Rewrite { host, path })
 }
 
-fn read_hostname(at: &Cursor<'_>) -> Option<Box<str>> {
+pub fn read_hostname(at: &Cursor<'_>) -> Option<Box<str>> {
     let text = at.text()?;
     if !is_authority(text.as_bytes()) {
         at.error(format!(
@@ -167,7 +190,7 @@ fn read_hostname(at: &Cursor<'_>) -> Option<Box<str>> {
     Some(text.into())
 }
 
-fn read_path(at: &Cursor<'_>, is_by_prefix: bool) -> Option<PathRewrite> {
+pub fn read_path(at: &Cursor<'_>, is_by_prefix: bool) -> Option<PathRewrite> {
     let mut object = at.object()?;
     let kind = object.required("type");
     let full = object.optional("replaceFullPath");

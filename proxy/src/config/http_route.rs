@@ -124,7 +124,15 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     } else {
         matches.iter().filter_map(read_match).collect()
     };
-    if backends.is_empty() {
+    let is_prefix = |one: &Match| matches!(one.path, PathMatch::Any | PathMatch::Prefix(_));
+    let filters = filters::read(&filters, matches.iter().all(is_prefix));
+    let is_redirect = filters.as_ref().is_some_and(|it| it.redirect.is_some());
+    if is_redirect && let Some(backend) = backends.first() {
+        backend.error(
+            "stands beside the filter RequestRedirect, which asks no backend; leave one out",
+        );
+    }
+    if backends.is_empty() && !is_redirect {
         at.warning("has no backendRefs: its requests are answered with 500");
     }
     let backends: Vec<BackendRef<'a>> = backends
@@ -134,8 +142,6 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
     }
-    let is_prefix = |one: &Match| matches!(one.path, PathMatch::Any | PathMatch::Prefix(_));
-    let filters = filters::read(&filters, matches.iter().all(is_prefix));
     let timeouts = match timeouts {
         Some(timeouts) => read_timeouts(&timeouts)?,
         None => Timeouts::default(),

@@ -18,6 +18,7 @@ mod locality;
 mod problem;
 mod quick;
 mod reader;
+mod redirect;
 mod resolve;
 mod resolve_backends;
 mod resolve_endpoints;

@@ -223,9 +223,14 @@ impl Proxy {
             .increment();
         let start = self.out.made_length();
         let head_only = method == Method::Head;
+        let location = match failure {
+            Failure::Redirected(_) => Some(&self.location[..]),
+            _ => None,
+        };
         LocalReply {
             status,
             cause: failure.cause(),
+            location,
             request_id: None,
             head_only,
             version,

@@ -17,6 +17,8 @@ pub enum Failure {
     RequestTimeout,
     #[error("there are more clients than descriptors for them")]
     Shed,
+    #[error("the route sends its clients elsewhere")]
+    Redirected(Status),
     #[error("no route matches")]
     NoRoute,
     #[error("the route leads to no backend")]
@@ -61,6 +63,7 @@ impl Failure {
             Self::RequestHead(error) => error.status(),
             Self::RequestBody(_) => Status::BAD_REQUEST,
             Self::RequestTimeout => Status::REQUEST_TIMEOUT,
+            Self::Redirected(status) => status,
             Self::NoRoute => Status::NOT_FOUND,
             Self::NoBackend => Status::INTERNAL_ERROR,
             Self::Shed | Self::NoEndpoint | Self::HostExhausted => Status::UNAVAILABLE,
@@ -84,6 +87,7 @@ impl Failure {
             Self::RequestBody(error) => error.cause(),
             Self::RequestTimeout => "request-timeout",
             Self::Shed => "shed",
+            Self::Redirected(_) => "redirect",
             Self::NoRoute => "no-route",
             Self::NoBackend => "no-backend",
             Self::NoEndpoint => "no-endpoint",
@@ -134,6 +138,7 @@ impl Failure {
             Self::RequestHead(HeadError::UriTooLong { .. }) => LocalCause::UriTooLong,
             Self::RequestHead(_) | Self::RequestBody(_) => LocalCause::BadRequest,
             Self::RequestTimeout => LocalCause::RequestTimeout,
+            Self::Redirected(_) => LocalCause::Redirect,
             Self::NoRoute => LocalCause::NoRoute,
             Self::NoBackend => LocalCause::NoBackend,
             Self::NoEndpoint => LocalCause::NoEndpoint,
@@ -155,6 +160,7 @@ impl Failure {
         match self {
             Self::RequestHead(_) | Self::RequestBody(_) | Self::RequestTimeout => Blame::Downstream,
             Self::Shed
+            | Self::Redirected(_)
             | Self::NoRoute
             | Self::NoBackend
             | Self::NoEndpoint

@@ -50,7 +50,7 @@ use crate::http::h1::{
 use crate::http::{FieldEdits, Persistence, Version};
 use crate::metrics::{ResponseClass, WorkerCounters};
 use crate::moment::Moment;
-use crate::route::Request;
+use crate::route::{NoHost, Request};
 use crate::seam::ConnId;
 use crate::snapshot::{ListenerId, Snapshot};
 use crate::timer::Deadlines;
@@ -93,6 +93,8 @@ pub struct Proxy {
     spare_memory: Vec<Vec<u8>>,
     /// The path of the request being passed on, if its rule rewrites it.
     rewritten: Vec<u8>,
+    /// Where the client of the request being redirected is to go.
+    location: Vec<u8>,
     retry_budgets: RetryBudgets,
     journal: Journal,
 }
@@ -126,6 +128,7 @@ impl Proxy {
             response_head: ResponseHead::default(),
             spare_memory: Vec::new(),
             rewritten: Vec::new(),
+            location: Vec::new(),
             retry_budgets: RetryBudgets::default(),
             journal: Journal::default(),
         }
@@ -182,10 +185,19 @@ impl Proxy {
         head: &[u8],
     ) -> Result<Attempts, Failure> {
         let snapshot = self.snapshots.of(revision).ok_or(Failure::NoRoute)?;
-        let rules = snapshot.rules(listener).ok_or(Failure::NoRoute)?;
+        let listener = snapshot.listener(listener).ok_or(Failure::NoRoute)?;
         let request = Request::new(&self.request_head, head);
-        let rule = rules.find(request).ok_or(Failure::NoRoute)?;
+        let rule = listener.rules.find(request).ok_or(Failure::NoRoute)?;
         let handling = &*rule.handling;
+        let matched = rule.matches.path.prefix_length();
+        if let Some(redirect) = handling.redirect() {
+            self.location.clear();
+            let port = listener.address.port();
+            return match redirect.write(&mut self.location, request, port, matched) {
+                Ok(()) => Err(Failure::Redirected(redirect.status)),
+                Err(NoHost) => Err(Failure::RequestHead(HeadError::HostMissing)),
+            };
+        }
         let place = handling
             .split
             .draw(|limit| self.balancer.draw_below(limit))
@@ -196,7 +208,7 @@ impl Proxy {
             retry: handling.retry,
             timeouts: handling.timeouts,
             filters: handling.filters.clone(),
-            matched: rule.matches.path.prefix_length(),
+            matched,
             tried: Vec::new(),
             next_at: None,
         })

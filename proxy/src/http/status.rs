@@ -12,6 +12,7 @@ pub struct InvalidStatus(u16);
 
 impl Status {
     pub const OK: Self = Self(200);
+    pub const FOUND: Self = Self(302);
     pub const BAD_REQUEST: Self = Self(400);
     pub const NOT_FOUND: Self = Self(404);
     pub const REQUEST_TIMEOUT: Self = Self(408);
@@ -44,6 +45,11 @@ impl Status {
     pub const fn phrase(self) -> &'static str {
         match self.0 {
             200 => "OK",
+            301 => "Moved Permanently",
+            302 => "Found",
+            303 => "See Other",
+            307 => "Temporary Redirect",
+            308 => "Permanent Redirect",
             400 => "Bad Request",
             404 => "Not Found",
             408 => "Request Timeout",

@@ -138,6 +138,8 @@ pub enum LocalCause {
     HeadTooLarge,
     /// 408: the request head did not arrive in time.
     RequestTimeout,
+    /// 301, 302, 303, 307, 308: the route sends its clients elsewhere.
+    Redirect,
     /// 404: no route matches.
     NoRoute,
     /// 500: the route that matches leads nowhere.
@@ -160,6 +162,7 @@ impl Label for LocalCause {
         Self::UriTooLong,
         Self::HeadTooLarge,
         Self::RequestTimeout,
+        Self::Redirect,
         Self::NoRoute,
         Self::NoBackend,
         Self::ConnectFailed,
@@ -179,6 +182,7 @@ impl Label for LocalCause {
             Self::UriTooLong => "uri-too-long",
             Self::HeadTooLarge => "head-too-large",
             Self::RequestTimeout => "request-timeout",
+            Self::Redirect => "redirect",
             Self::NoRoute => "no-route",
             Self::NoBackend => "no-backend",
             Self::ConnectFailed => "connect-failed",

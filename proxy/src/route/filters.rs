@@ -1,5 +1,6 @@
 //! What a rule does to its requests and their responses on the way.
 
+use super::Redirect;
 use crate::http::FieldEdits;
 
 /// The default leaves all as it is.
@@ -8,6 +9,8 @@ pub struct Filters {
     pub request: FieldEdits,
     pub response: FieldEdits,
     pub rewrite: Rewrite,
+    /// In the place of all else: no endpoint is asked.
+    pub redirect: Option<Redirect>,
 }
 
 /// What endpoints are told that a request is for.

@@ -11,6 +11,7 @@ mod order;
 mod path;
 mod pattern;
 mod query;
+mod redirect;
 mod request;
 mod retry;
 mod split;
@@ -23,6 +24,7 @@ pub use host::{Host, HostError};
 pub use order::{Created, Origin};
 pub use path::PathMatch;
 pub use pattern::{Pattern, PatternError};
+pub use redirect::{NoHost, Redirect, RedirectScheme};
 pub use request::Request;
 pub use retry::{Retry, RetryBudget, RetryOn, StatusCodes};
 pub use split::Split;
@@ -53,6 +55,13 @@ pub struct Handling {
     pub timeouts: Timeouts,
     /// `None`: nothing is done to what passes.
     pub filters: Option<Arc<Filters>>,
+}
+
+impl Handling {
+    /// Where clients are sent, if no endpoint is to be asked.
+    pub fn redirect(&self) -> Option<&Redirect> {
+        self.filters.as_ref()?.redirect.as_ref()
+    }
 }
 
 impl From<Split> for Handling {

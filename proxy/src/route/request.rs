@@ -17,14 +17,23 @@ impl<'a> Request<'a> {
 
     /// The host the request is for, without port; empty if it names none.
     pub(super) fn host_name(self) -> &'a [u8] {
-        let host = self.head.host(self.bytes).unwrap_or_default();
-        let colon = match host {
-            [b'[', ..] => None,
-            _ => host.iter().position(|&byte| byte == b':'),
-        };
-        let name = &host[..colon.unwrap_or(host.len())];
+        let name = self.host_without_port().unwrap_or_default();
         // A name with the root's dot is the same name.
         name.strip_suffix(b".").unwrap_or(name)
+    }
+
+    /// The same as the client wrote it, an address with its brackets; `None` if it names none.
+    pub(super) fn host_without_port(self) -> Option<&'a [u8]> {
+        let host = self.head.host(self.bytes)?;
+        let end = match host {
+            [b'[', ..] => host.iter().position(|&byte| byte == b']').map(|at| at + 1),
+            _ => host.iter().position(|&byte| byte == b':'),
+        };
+        Some(&host[..end.unwrap_or(host.len())])
+    }
+
+    pub(super) fn path_and_query(self) -> &'a [u8] {
+        self.head.path_and_query(self.bytes)
     }
 
     pub(super) fn method(self) -> &'a [u8] {

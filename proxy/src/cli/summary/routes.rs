@@ -32,7 +32,10 @@ fn requests(rule: &Rule) -> String {
 
 /// Where they go, how often they are tried if not as usual, and which route says so.
 fn destination(rule: &Rule, labels: &[String]) -> String {
-    let mut parts = vec![backends(&rule.handling, labels)];
+    let mut parts = vec![match rule.handling.redirect() {
+        Some(redirect) => format!("elsewhere: {}", redirect.status),
+        None => backends(&rule.handling, labels),
+    }];
     let retry = rule.handling.retry;
     if retry != Retry::default() {
         parts.push(tries(retry));

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::route::{Handling, PathRewrite, Retry, RetryOn, StatusCodes, Timeouts};
+use crate::http::Status;
+use crate::route::{
+    Handling, PathRewrite, Redirect, RedirectScheme, Retry, RetryOn, StatusCodes, Timeouts,
+};
 
 const BACKENDS: &str = "    - {name: shop, port: 80}\n";
 
@@ -137,7 +140,7 @@ fn mistakes_in_filters_are_all_named() {
         "filters[0].requestHeaderModifier.set[2].name: is not the name of a header: letters, digits and hyphens",
         "filters[0].requestHeaderModifier.remove[0]: `x-a` stands here a second time; leave one out",
         "filters[0].requestHeaderModifier.remove[1]: frames or routes messages, or says who forwarded them, which is not for others to change",
-        "filters[1].type: `RequestMirror` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite",
+        "filters[1].type: `RequestMirror` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite or RequestRedirect",
         "filters[2].urlRewrite.hostname: `a b` is not a host name; write one such as shop.example.com",
         "filters[3].urlRewrite.path.replacePrefixMatch: replaces a prefix, but the rule matches paths otherwise; match by PathPrefix alone",
         "filters[4]: says nothing of what to do; add the part its type is named after",
@@ -148,4 +151,80 @@ fn mistakes_in_filters_are_all_named() {
     let mut expected = expected.map(str::to_owned);
     expected.sort();
     assert_eq!(found, expected);
+}
+
+/// What a rule without backends has for its clients.
+fn redirected(redirect: &str) -> Redirect {
+    let rule =
+        format!("    filters: [{{type: RequestRedirect, requestRedirect: {{{redirect}}}}}]\n");
+    let text = changed(SHOP, BACKENDS, &rule).replace("  - backendRefs:\n", "  -\n");
+    let checked = checked(&text);
+    assert!(checked.problems.is_empty(), "{:?}", checked.problems);
+    let plan = checked.plan.expect("a plan");
+    let rule = plan.listeners[0].rules.iter().last().expect("a rule");
+    rule.handling.redirect().expect("a redirect").clone()
+}
+
+#[test]
+fn a_rule_may_send_its_clients_elsewhere() {
+    assert_eq!(
+        redirected(
+            "scheme: https, hostname: b.example, port: 8443, statusCode: 308, \
+             path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}"
+        ),
+        Redirect {
+            scheme: Some(RedirectScheme::Https),
+            host: Some("b.example".into()),
+            port: Some(8443),
+            path: Some(PathRewrite::prefix("/v2")),
+            status: Status::try_from(308).expect("a status"),
+        }
+    );
+    let unsaid = Redirect {
+        scheme: None,
+        host: None,
+        port: None,
+        path: None,
+        status: Status::FOUND,
+    };
+    assert_eq!(redirected(""), unsaid);
+}
+
+#[test]
+fn mistakes_in_redirects_are_all_named() {
+    let rule = r#"    filters:
+    - type: RequestRedirect
+      requestRedirect: {scheme: ftp, hostname: "a:80", port: 0, statusCode: 304, path: {type: ReplaceFullPath}}
+"#;
+    let mut found = refused(rule);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "filters[0].requestRedirect.hostname: `a:80` is more than a host name; say the port as `port`",
+            "filters[0].requestRedirect.path: has no `replaceFullPath`; add it",
+            "filters[0].requestRedirect.port: 0 is out of range; write a whole number from 1 to 65535",
+            "filters[0].requestRedirect.scheme: `ftp` is not one of http, https",
+            "filters[0].requestRedirect.statusCode: 304 does not redirect; write 301, 302, 303, 307 or 308",
+        ]
+    );
+}
+
+#[test]
+fn a_redirect_stands_alone() {
+    let rule = r#"    filters:
+    - {type: RequestRedirect, requestRedirect: {scheme: https}}
+    - {type: URLRewrite, urlRewrite: {hostname: a}}
+    - {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [server]}}
+"#;
+    let mut found = refused(rule);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "backendRefs[0]: stands beside the filter RequestRedirect, which asks no backend; leave one out",
+            "filters[1]: cannot stand beside a RequestRedirect; leave one of them out",
+            "filters[2]: does nothing beside a RequestRedirect, which asks no endpoint",
+        ]
+    );
 }

@@ -20,6 +20,7 @@ mod interim;
 mod judging;
 mod latency;
 mod pipelining;
+mod redirecting;
 mod rejecting;
 mod relaying;
 mod replacing;

@@ -9,6 +9,8 @@ pub struct LocalReply<'a> {
     pub status: Status,
     /// Class of the cause: one lower-case name without spaces, such as `no-endpoint`.
     pub cause: &'a str,
+    /// Where the client is to go: then this is no error, and does not say that it is one.
+    pub location: Option<&'a [u8]>,
     /// Visible ASCII.
     pub request_id: Option<&'a str>,
     /// The request was a HEAD: the body is announced and left out.
@@ -32,8 +34,12 @@ impl LocalReply<'_> {
         out.extend_from_slice(phrase.as_bytes());
         out.extend_from_slice(b"\r\nContent-Type: text/plain\r\nContent-Length: ");
         write_number(out, body_length as u64);
-        out.extend_from_slice(b"\r\nx-weir-error: ");
-        out.extend_from_slice(self.cause.as_bytes());
+        let (name, value) = match self.location {
+            Some(location) => (&b"\r\nLocation: "[..], location),
+            None => (&b"\r\nx-weir-error: "[..], self.cause.as_bytes()),
+        };
+        out.extend_from_slice(name);
+        out.extend_from_slice(value);
         if let Some(id) = self.request_id {
             out.extend_from_slice(b"\r\nx-request-id: ");
             out.extend_from_slice(id.as_bytes());

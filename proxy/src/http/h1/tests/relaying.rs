@@ -197,6 +197,7 @@ fn our_own_answers_name_their_cause() {
     let reply = LocalReply {
         status: Status::UNAVAILABLE,
         cause: "no-endpoint",
+        location: None,
         request_id: Some("4f2a"),
         head_only: false,
         version: Http11,
@@ -211,6 +212,18 @@ fn our_own_answers_name_their_cause() {
         x-weir-error: no-endpoint\r\nx-request-id: 4f2a\r\n\r\n";
     let body = "Service Unavailable: no-endpoint, request 4f2a\n";
     assert_eq!(written(reply), format!("{head}{body}"));
+    let elsewhere = LocalReply {
+        status: Status::FOUND,
+        cause: "redirect",
+        location: Some(b"https://a/"),
+        request_id: None,
+        ..reply
+    };
+    assert_eq!(
+        written(elsewhere),
+        "HTTP/1.1 302 Found\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\
+        Location: https://a/\r\n\r\nFound: redirect\n"
+    );
     let of_head = LocalReply {
         head_only: true,
         ..reply
@@ -231,10 +244,13 @@ fn our_own_answers_name_their_cause() {
 #[test]
 fn our_own_answers_are_responses_we_would_accept() {
     for (version, persistence) in [(Http10, Close), (Http10, KeepAlive), (Http11, Close)] {
-        for code in [400, 408, 414, 417, 431, 501, 502, 503, 504, 505] {
+        for code in [
+            301, 302, 303, 307, 308, 400, 408, 414, 417, 431, 501, 502, 503, 504, 505,
+        ] {
             let reply = LocalReply {
                 status: Status::try_from(code).unwrap(),
                 cause: "some-cause",
+                location: None,
                 request_id: None,
                 head_only: false,
                 version,
