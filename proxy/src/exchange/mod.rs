@@ -23,6 +23,7 @@ mod journal;
 mod outbox;
 mod relay;
 mod replay;
+mod responses;
 mod retry;
 mod retry_budget;
 mod settings;
@@ -44,11 +45,9 @@ pub use settings::Settings;
 
 use crate::balance::{Backend, BackendId, Balancer, Ejection, Lease, Outcome, Suggested, Verdict};
 use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab};
-use crate::http::h1::{
-    BodyDecoder, HeadError, RequestHead, ResponseEncoding, ResponseHead, encode,
-};
-use crate::http::{FieldEdits, Persistence, Version};
-use crate::metrics::{ResponseClass, WorkerCounters};
+use crate::http::Persistence;
+use crate::http::h1::{HeadError, RequestHead, ResponseHead};
+use crate::metrics::WorkerCounters;
 use crate::moment::Moment;
 use crate::route::{NoHost, Request};
 use crate::seam::ConnId;
@@ -61,9 +60,6 @@ use replay::Replay;
 use retry_budget::RetryBudgets;
 use snapshots::Snapshots;
 use state::{Attempts, Exchange, Response};
-
-/// Interim responses passed on before the final one; an endpoint that sends more is broken.
-const MAX_INTERIM: u8 = 16;
 
 /// Everything one worker serves with.
 pub struct Proxy {
@@ -212,114 +208,6 @@ impl Proxy {
             tried: Vec::new(),
             next_at: None,
         })
-    }
-
-    /// A response head has come whole, in `head`: the final one is passed on and its body begins.
-    fn on_response_head(
-        &mut self,
-        id: ExchangeId,
-        upstream: ConnId,
-        head: &[u8],
-        now: Moment,
-    ) -> Result<(), Failure> {
-        let Some(exchange) = self.exchanges.get_mut(id) else {
-            return Ok(());
-        };
-        self.response_head
-            .parse(head, exchange.method, &self.settings.limits)
-            .map_err(Failure::ResponseHead)?;
-        if self.response_head.is_interim() {
-            return self.on_interim_head(id, head, now);
-        }
-        let status = self.response_head.status();
-        let verdict = self.judge(id, head, now);
-        if self.takes_retry_for_status(id, status, now) {
-            self.fail_attempt_by_status(id, upstream, verdict, now);
-            return Ok(());
-        }
-        let Some(downstream) = self.exchanges.get(id).map(|exchange| exchange.downstream) else {
-            return Ok(());
-        };
-        let is_last = self.is_parting(downstream);
-        let Some(exchange) = self.exchanges.get_mut(id) else {
-            return Ok(());
-        };
-        let persistence = if is_last {
-            Persistence::Close
-        } else {
-            exchange.persistence
-        };
-        let encoding = ResponseEncoding::new(&self.response_head, exchange.version, persistence);
-        let body = BodyDecoder::of_response(self.response_head.framing(), encoding.body_form());
-        exchange.persistence = encoding.persistence();
-        exchange.response = Response::Relaying {
-            verdict,
-            body,
-            upstream_persistence: self.response_head.persistence(),
-        };
-        // Whatever comes now, no other endpoint will be asked: a long response must not keep the snapshot.
-        if let Some(hold) = exchange.hold.take() {
-            self.snapshots.release(hold);
-        }
-
-        self.take_latency(id, upstream, now);
-        self.counters
-            .responses
-            .of(ResponseClass::of_status(status.code()))
-            .increment();
-        let start = self.out.made_length();
-        self.write_response_head(id, head, encoding);
-        self.record_head(id, start);
-        self.send_made(downstream, start);
-        self.touch(downstream, now);
-        self.touch(upstream, now);
-        Ok(())
-    }
-
-    fn write_response_head(&mut self, id: ExchangeId, head: &[u8], encoding: ResponseEncoding) {
-        let filters = self.exchanges.get(id).and_then(Exchange::filters);
-        let edits = filters.map(|filters| &filters.response);
-        if let Some(edits) = edits {
-            self.response_head.edit(head, edits);
-        }
-        let lines = edits.map_or(&b""[..], FieldEdits::lines);
-        encode::write_response(
-            self.out.made_mut(),
-            head,
-            &self.response_head,
-            encoding,
-            lines,
-        );
-    }
-
-    fn on_interim_head(&mut self, id: ExchangeId, head: &[u8], now: Moment) -> Result<(), Failure> {
-        let Some(exchange) = self.exchanges.get_mut(id) else {
-            return Ok(());
-        };
-        let Response::Awaited { interim } = &mut exchange.response else {
-            return Ok(());
-        };
-        *interim += 1;
-        if *interim > MAX_INTERIM {
-            return Err(Failure::TooManyInterim);
-        }
-        let (downstream, version) = (exchange.downstream, exchange.version);
-        if version == Version::Http11 {
-            let encoding =
-                ResponseEncoding::new(&self.response_head, version, Persistence::KeepAlive);
-            let start = self.out.made_length();
-            encode::write_response(
-                self.out.made_mut(),
-                head,
-                &self.response_head,
-                encoding,
-                b"",
-            );
-            self.record_head(id, start);
-            self.send_made(downstream, start);
-            self.touch(downstream, now);
-        }
-        Ok(())
     }
 
     /// The response has been relayed to its end.
