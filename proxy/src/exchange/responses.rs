@@ -14,12 +14,13 @@ use crate::seam::ConnId;
 const MAX_INTERIM: u8 = 16;
 
 impl Proxy {
-    /// A response head has come whole, in `head`: the final one is passed on and its body begins.
+    /// A response head has come whole, in `head`, and `rest` behind it: the final one is passed on and its body begins.
     pub(super) fn on_response_head(
         &mut self,
         id: ExchangeId,
         upstream: ConnId,
         head: &[u8],
+        rest: &[u8],
         now: Moment,
     ) -> Result<(), Failure> {
         let Some(exchange) = self.exchanges.get_mut(id) else {
@@ -51,6 +52,8 @@ impl Proxy {
         };
         let encoding = ResponseEncoding::new(&self.response_head, exchange.version, persistence);
         let body = BodyDecoder::of_response(self.response_head.framing(), encoding.body_form());
+        // As long as nothing was handed on, the client can be told that the response is broken.
+        body.check(rest).map_err(Failure::ResponseBody)?;
         exchange.persistence = encoding.persistence();
         exchange.response = Response::Relaying {
             verdict,

@@ -98,7 +98,8 @@ impl Proxy {
                 .map_err(Failure::ResponseHead)?;
             return match found {
                 Some(length) => {
-                    self.on_response_head(id, conn, &input.bytes()[..length], now)?;
+                    let (head, rest) = input.bytes().split_at(length);
+                    self.on_response_head(id, conn, head, rest, now)?;
                     Ok(length)
                 }
                 None => {
@@ -115,7 +116,8 @@ impl Proxy {
             .map_err(Failure::ResponseHead)?;
         match found {
             Some(length) => {
-                self.on_response_head(id, conn, &inbox.bytes[..length], now)?;
+                let (head, rest) = inbox.bytes.split_at(length);
+                self.on_response_head(id, conn, head, rest, now)?;
                 Ok(length - kept_before)
             }
             None => {

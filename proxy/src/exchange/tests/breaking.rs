@@ -4,6 +4,7 @@ use super::setup::{Connects, Setup};
 use super::wire::Ending;
 use super::world::World;
 use super::*;
+use crate::metrics::ResponseClass;
 use crate::seam::ConnectFault;
 
 /// What the client is told when the endpoint sends this and closes.
@@ -236,4 +237,33 @@ fn traffic_goes_on_when_all_are_ejected() {
     world.send(client, get("/"));
     world.answer(&ok("x"));
     assert_eq!(world.read(client), ok("x"));
+}
+
+#[test]
+fn a_body_broken_where_its_head_ends_is_a_bad_gateway() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for broken in ["zz\r\n", "1\r\nxy", "1\r\nx\r\n1;a=b\r\ny\r\n-1\r\n"] {
+        let (told, world) = told_after(format!("{head}{broken}"));
+        assert_local_reply(&told, 502, "response-body-invalid");
+        assert!(!told.contains("200 OK"), "{told}");
+        assert_eq!(
+            world.counters.responses.of(ResponseClass::Success).value(),
+            0
+        );
+
+        for split in [10, head.len() - 1] {
+            let mut world = World::new();
+            let client = world.client();
+            world.send(client, get("/"));
+            let endpoint = world.endpoint();
+            world.read(endpoint);
+            world.send(endpoint, &head[..split]);
+            world.send(endpoint, format!("{}{broken}", &head[split..]));
+            assert_local_reply(&world.read(client), 502, "response-body-invalid");
+            // The client's connection is as good as before.
+            world.send(client, get("/"));
+            world.answer(&ok("x"));
+            assert_eq!(world.read(client), ok("x"));
+        }
+    }
 }

@@ -128,6 +128,19 @@ impl BodyDecoder {
         }
     }
 
+    /// Whether the next bytes can be passed on at all, before any of them is.
+    pub fn check(&self, input: &[u8]) -> Result<(), BodyError> {
+        let State::Chunked(_) = self.state else {
+            return Ok(());
+        };
+        let mut ahead = self.clone();
+        let mut rest = input;
+        while !rest.is_empty() && !ahead.is_complete() {
+            rest = &rest[ahead.next(rest)?.consumed..];
+        }
+        Ok(())
+    }
+
     /// The peer will send nothing more: fine if the body is complete, and what ends a body without a stated length.
     pub fn on_end(&mut self) -> Result<(), BodyError> {
         match self.state {
