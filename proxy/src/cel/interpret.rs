@@ -9,6 +9,7 @@ use cel_interpreter::{Context, ExecutionError, FunctionContext, IdedExpr};
 
 use super::attributes::{Attribute, Attributes, Found, cookie_in};
 use super::check::ENV;
+use super::guard::guarded;
 use super::shape::text;
 use super::{EvaluationError, Value};
 
@@ -33,9 +34,9 @@ pub fn interpret<'a>(
             .add_function("cookie", value)
             .map_err(|_| EvaluationError)?;
     }
-    match context.resolve(expression) {
-        Ok(value) => Ok(value_of(value)),
-        Err(_) => Err(EvaluationError),
+    match guarded(|| context.resolve(expression)) {
+        Some(Ok(value)) => Ok(value_of(value)),
+        Some(Err(_)) | None => Err(EvaluationError),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod attributes;
 mod check;
+mod guard;
 mod interpret;
 mod kind;
 mod shape;
@@ -109,6 +110,7 @@ impl Program {
         if !(1..=MAX_LENGTH).contains(&length) {
             return Err(CompileError::Length { length });
         }
+        guard::install();
         let (expression, reads) = check::parse(source, subject)?;
         Ok(Self {
             source: source.to_owned(),
