@@ -82,8 +82,8 @@ fn read_traffic(at: &Cursor<'_>, targets: &[PolicyTarget<'_>], treatment: &mut T
         return;
     };
     treatment.retry = part(&mut object, "retry", traffic::read_retry);
+    treatment.timeouts = part(&mut object, "timeouts", traffic::read_timeouts);
     object.unsupported(&[
-        "timeouts",
         "rateLimit",
         "transformation",
         "cors",

@@ -8,7 +8,7 @@ use super::gateway::read_host;
 use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
 use super::traffic::{read_retry, read_timeouts};
-use crate::route::{FieldMatch, Match, PathMatch, Pattern, Timeouts};
+use crate::route::{FieldMatch, Match, PathMatch, Pattern};
 
 /// As the Gateway API limits them.
 const MAX_WEIGHT: i128 = 1_000_000;
@@ -143,8 +143,8 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
     }
     let timeouts = match timeouts {
-        Some(timeouts) => read_timeouts(&timeouts)?,
-        None => Timeouts::default(),
+        Some(timeouts) => Some(read_timeouts(&timeouts)?),
+        None => None,
     };
     let retry = match retry {
         Some(retry) => Some(read_retry(&retry)?),

@@ -85,13 +85,15 @@ impl<'r> Attachment<'r> {
                 route: &route.id,
                 rule: rule.name,
             };
-            let by_policy = self.backends.on_the_way(&way).retry.map(|said| said.value);
+            let said = self.backends.on_the_way(&way);
+            let retry = rule.retry.or(said.retry.map(|said| said.value));
+            let timeouts = rule.timeouts.or(said.timeouts.map(|said| said.value));
             let shares = rule.backends.iter().filter_map(|backend| {
                 Some((self.backends.place(&backend.target, &way)?, backend.weight))
             });
             let handling = Arc::new(Handling {
-                retry: rule.retry.or(by_policy).unwrap_or_default(),
-                timeouts: rule.timeouts,
+                retry: retry.unwrap_or_default(),
+                timeouts: timeouts.unwrap_or_default(),
                 filters: rule.filters.clone(),
                 ..Split::new(shares).into()
             });

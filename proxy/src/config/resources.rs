@@ -89,7 +89,8 @@ pub struct RouteRule<'a> {
     pub backends: Vec<BackendRef<'a>>,
     /// `None`: nothing is said.
     pub retry: Option<Retry>,
-    pub timeouts: Timeouts,
+    /// `None`: nothing is said.
+    pub timeouts: Option<Timeouts>,
     pub filters: Option<Arc<Filters>>,
 }
 

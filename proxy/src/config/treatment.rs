@@ -8,7 +8,7 @@ use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
 use crate::balance::{BoundedLoad, LatencySpan, Percent, Policy, Scoring, SlowStart};
 use crate::check::ActiveCheck;
-use crate::route::{Retry, RetryBudget};
+use crate::route::{Retry, RetryBudget, Timeouts};
 use crate::snapshot::{BackendPolicy, PartOrigin};
 
 /// The parts one document has, or several together.
@@ -25,10 +25,14 @@ pub struct Treatment {
     pub latency: Part<LatencySpan>,
     /// Of the requests on their way to it.
     pub retry: Part<Retry>,
+    /// Of these requests, too.
+    pub timeouts: Part<Timeouts>,
 }
 
-/// A part that belongs to rules, and to backends not at all.
+/// Parts that belong to rules, and to backends not at all.
+const OF_RULES: [&str; 2] = [RETRY, TIMEOUTS];
 const RETRY: &str = "retry";
+const TIMEOUTS: &str = "timeouts";
 
 /// What a document says of one thing, if it does.
 pub type Part<T> = Option<Said<T>>;
@@ -55,6 +59,7 @@ impl Treatment {
             retry_budget: self.retry_budget.or_else(|| other.retry_budget.clone()),
             latency: self.latency.or_else(|| other.latency.clone()),
             retry: self.retry.or_else(|| other.retry.clone()),
+            timeouts: self.timeouts.or_else(|| other.timeouts.clone()),
         }
     }
 
@@ -71,6 +76,7 @@ impl Treatment {
             ("retryBudget", by(&self.retry_budget)),
             ("latency", by(&self.latency)),
             (RETRY, by(&self.retry)),
+            (TIMEOUTS, by(&self.timeouts)),
         ];
         parts.into_iter().filter_map(|(name, by)| Some((name, by?)))
     }
@@ -92,7 +98,7 @@ impl Treatment {
             retry_budget: value(&self.retry_budget).unwrap_or_default(),
             origins: self
                 .parts()
-                .filter(|(part, _)| *part != RETRY)
+                .filter(|(part, _)| !OF_RULES.contains(part))
                 .map(|(part, by)| PartOrigin {
                     part,
                     document: Arc::clone(by),

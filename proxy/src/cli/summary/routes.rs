@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use super::shortened;
-use crate::route::{FieldMatch, Handling, Host, Match, PathMatch, Pattern, Retry, RetryOn, Rule};
+use crate::route::{
+    FieldMatch, Handling, Host, Match, PathMatch, Pattern, Retry, RetryOn, Rule, Timeouts,
+};
 use crate::snapshot::Plan;
 
 /// Characters of a condition that are shown.
@@ -30,7 +32,7 @@ fn requests(rule: &Rule) -> String {
     parts.join("  ")
 }
 
-/// Where they go, how often they are tried if not as usual, and which route says so.
+/// Where they go, how often they are tried and how long they may take if not as usual, and which route they are of.
 fn destination(rule: &Rule, labels: &[String]) -> String {
     let mut parts = vec![match rule.handling.redirect() {
         Some(redirect) => format!("elsewhere: {}", redirect.status),
@@ -40,6 +42,7 @@ fn destination(rule: &Rule, labels: &[String]) -> String {
     if retry != Retry::default() {
         parts.push(tries(retry));
     }
+    parts.extend(limits(rule.handling.timeouts));
     let origin = &rule.origin;
     if !origin.name.is_empty() {
         parts.push(format!(
@@ -97,6 +100,14 @@ fn backends(handling: &Handling, labels: &[String]) -> String {
             each.join(", ")
         }
     }
+}
+
+/// How long a request may take, and one try of it.
+fn limits(timeouts: Timeouts) -> impl Iterator<Item = String> {
+    let request = timeouts.request.map(|most| format!("{most:?} in all"));
+    let attempt = timeouts.backend_request;
+    let attempt = attempt.map(|most| format!("{most:?} a try"));
+    request.into_iter().chain(attempt)
 }
 
 /// How often a request is tried in all, and after what.

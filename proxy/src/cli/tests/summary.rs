@@ -68,6 +68,28 @@ fn printed(text: &str, extent: Extent) -> String {
 }
 
 #[test]
+fn what_a_rule_asks_for_its_requests_is_shown_whoever_says_it() {
+    let text = SHOP.replace(
+        "  - name: cart\n",
+        "  - name: cart\n    retry: {attempts: 1}\n    timeouts: {request: 10s, backendRequest: 2s500ms}\n",
+    ) + "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: limits}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: shop}]
+  traffic: {timeouts: {request: 30s}, retry: {attempts: 0}}
+";
+    let printed = printed(&text, Extent::Short);
+    for line in [
+        "    to default/shop (9), default/api (1); 2 tries; 10s in all; 2.5s a try; rules[0] of default/shop\n",
+        "    to nowhere: 500; 1 try; 30s in all; rules[1] of default/shop\n",
+    ] {
+        assert!(printed.contains(line), "{line}{printed}");
+    }
+}
+
+#[test]
 fn routes_and_backends_are_shown_with_what_holds_and_whose_word_it_is() {
     let expected = r#"LISTENER 0.0.0.0:8081
   shop.example.com  /gone

@@ -143,13 +143,61 @@ spec:
             "spec.traffic.retry.attemps: is not a known field; did you mean `attempts`?",
         ),
         (
-            retrying("route", ROUTE, 1).replace("retry", "timeouts"),
-            "spec.traffic.timeouts: is not supported yet; leave it out",
+            retrying("route", ROUTE, 1).replace("retry", "rateLimit"),
+            "spec.traffic.rateLimit: is not supported yet; leave it out",
         ),
     ] {
         let problems = lines(&checked(&(TWO.to_owned() + &policy)).problems);
         assert!(problems.contains(expected), "{problems}");
     }
+}
+
+#[test]
+fn timeouts_are_those_of_the_rule_then_of_the_most_specific_policy() {
+    let limiting = |name: &str, target: &str, timeouts: &str| {
+        format!(
+            "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {{name: {name}}}
+spec:
+  targetRefs: [{{{target}}}]
+  traffic: {{timeouts: {{{timeouts}}}}}
+"
+        )
+    };
+    let text = TWO.to_owned()
+        + &limiting("gateway", GATEWAY, "request: 3s, backendRequest: 1s")
+        + &limiting("route", ROUTE, "request: 4s");
+    let limits = |text: &str| -> Vec<(Option<u64>, Option<u64>)> {
+        let plan = plan(text);
+        assert_eq!(plan.backends.len(), 1, "backends have no part in it");
+        let rules = plan.listeners.iter().flat_map(|one| one.rules.iter());
+        let timeouts = rules.map(|rule| rule.handling.timeouts);
+        timeouts
+            .map(|one| [one.request, one.backend_request].map(|it| it.map(|it| it.as_secs())))
+            .map(|[request, attempt]| (request, attempt))
+            .collect()
+    };
+    // Taken whole: the route leaves the Gateway's limit of a try out.
+    let of_gateway = (Some(3), Some(1));
+    let of_route = (Some(4), None);
+    assert_eq!(limits(&text), [of_route, of_route, of_gateway]);
+    let own = changed(
+        &text,
+        "  - name: cart\n",
+        "  - name: cart\n    timeouts: {request: 0s}\n",
+    );
+    assert_eq!(limits(&own), [(None, None), of_route, of_gateway]);
+
+    let of_service = limiting("service", SERVICE, "request: 1s");
+    let problems = lines(&checked(&(TWO.to_owned() + &of_service)).problems);
+    let expected = "spec.traffic: is about requests on their way; target a Gateway or an HTTPRoute";
+    assert!(problems.contains(expected), "{problems}");
+    let twice = text.clone() + &limiting("again", ROUTE, "request: 5s");
+    let problems = lines(&checked(&twice).problems);
+    let expected = "has its `timeouts` from AgentgatewayPolicy default/route";
+    assert!(problems.contains(expected), "{problems}");
 }
 
 #[test]
