@@ -43,6 +43,8 @@ pub enum Attribute {
     Host,
     Scheme,
     Version,
+    /// Scheme, host, path and query.
+    Uri,
     Headers,
     SourceAddress,
     ResponseCode,
@@ -52,7 +54,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    pub const ALL: [(&'static str, &'static str, Self); 10] = [
+    pub const ALL: [(&'static str, &'static str, Self); 11] = [
         ("request", "method", Self::Method),
         ("request", "path", Self::Path),
         ("request", "pathAndQuery", Self::PathAndQuery),
@@ -60,6 +62,7 @@ impl Attribute {
         ("request", "scheme", Self::Scheme),
         ("request", "version", Self::Version),
         ("request", "headers", Self::Headers),
+        ("request", "uri", Self::Uri),
         ("source", "address", Self::SourceAddress),
         ("response", "code", Self::ResponseCode),
         ("response", "headers", Self::ResponseHeaders),

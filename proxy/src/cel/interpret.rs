@@ -57,12 +57,22 @@ fn value(attribute: Attribute, attributes: &dyn Attributes) -> Option<cel_interp
             Some(table(|see| attributes.for_each_response_header(see)).into())
         }
         Attribute::ResponseCode => Some(i64::from(attributes.response_code()?).into()),
+        Attribute::Uri => Some(uri(attributes)?.into()),
         Attribute::SourceAddress => Some(attributes.source().to_string().into()),
         _ => match text(attribute, attributes)? {
             Found::One(text) => Some(text.into()),
             _ => None,
         },
     }
+}
+
+/// As RFC 9112 puts it together from the request line and the host (section 3.3); there is none of what names no path.
+fn uri(attributes: &dyn Attributes) -> Option<String> {
+    let host = std::str::from_utf8(attributes.host()?).ok()?;
+    let path = std::str::from_utf8(attributes.path_and_query()).ok()?;
+    let scheme = attributes.scheme();
+    path.starts_with('/')
+        .then(|| format!("{scheme}://{host}{path}"))
 }
 
 /// By name in lower case: one entry is a text, several are a list. Of what is no text in any of its entries there is

@@ -85,6 +85,8 @@ pub fn text(attribute: Attribute, attributes: &dyn Attributes) -> Option<Found<'
         },
         Attribute::Scheme => attributes.scheme().as_bytes(),
         Attribute::Version => attributes.version().as_bytes(),
+        // Of several pieces: it has to be put together.
+        Attribute::Uri => return None,
         Attribute::Headers | Attribute::Cookies | Attribute::SourceAddress => return None,
         Attribute::ResponseCode | Attribute::ResponseHeaders => return None,
     };

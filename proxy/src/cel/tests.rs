@@ -121,6 +121,61 @@ fn plain_reads_agree_with_the_interpreter() {
 }
 
 #[test]
+fn plain_reads_agree_with_the_interpreter_on_whatever_comes() {
+    const NAMES: [&[u8]; 6] = [b"x-a", b"X-A", b"X-b", b"cookie", b"Cookie", b"x-c"];
+    const VALUES: [&[u8]; 9] = [
+        b"",
+        b"1",
+        b"\xff",
+        b"a=1",
+        b"a=; b=2",
+        b"b=\xff; a=3",
+        b"aa=4;a=5",
+        b";=; a",
+        "\u{e4}".as_bytes(),
+    ];
+    const SOURCES: [&str; 4] = ["192.0.2.10", "2001:db8::1", "::", "::ffff:192.0.2.1"];
+    let programs = [
+        "request.headers.host",
+        r#"request.headers["X-A"]"#,
+        r#"request.headers["x-b"]"#,
+        r#"request.headers["cookie"]"#,
+        r#"cookie("a")"#,
+        r#"cookie("b")"#,
+        r#"string(cookie("aa"))"#,
+        "source.address",
+        "string(source.address)",
+    ]
+    .map(|source| Program::compile(source).expect(source));
+    // A linear congruential generator (Knuth, MMIX); the low bits are poor.
+    let mut state = 7_u64;
+    let mut draw = |below: usize| {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    for round in 0..300 {
+        let count = draw(6);
+        let request = Request {
+            headers: (0..count)
+                .map(|_| (NAMES[draw(6)], VALUES[draw(9)]))
+                .collect(),
+            source: SOURCES[draw(4)].parse().expect("an address"),
+        };
+        for program in &programs {
+            assert_eq!(
+                plain(program.evaluate(&request)),
+                plain(program.interpret(&request)),
+                "{} in round {round}: {:?}",
+                program.source,
+                request.headers
+            );
+        }
+    }
+}
+
+#[test]
 fn tests_of_a_status_agree_with_the_interpreter() {
     let mut held = 0;
     for comparison in ["==", "!=", "<", "<=", ">", ">="] {
@@ -194,6 +249,14 @@ fn everything_else_is_interpreted() {
             Ok(Value::Bytes(b"GET".to_vec())),
         ),
         ("string(request.headers[\"x-twice\"])", Err(EvaluationError)),
+        (
+            "request.uri",
+            text("http://shop.example.org/items/7?page=2"),
+        ),
+        (
+            "string(request.uri)",
+            text("http://shop.example.org/items/7?page=2"),
+        ),
         ("size(request.path)", Ok(Value::Other)),
         ("[request.path]", Ok(Value::Other)),
         ("null", Ok(Value::Other)),
