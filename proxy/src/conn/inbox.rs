@@ -2,22 +2,68 @@
 
 use std::ops::Range;
 
-use crate::http::h1::HeadScan;
+use crate::http::h1::{HeadError, HeadLimits, HeadScan};
 use crate::seam::Source;
 
-/// Bytes kept for later, with the search for the end of their head.
+/// Bytes kept for later.
 #[derive(Debug)]
-pub struct Inbox {
-    pub bytes: Vec<u8>,
-    pub scan: HeadScan,
+pub enum Inbox {
+    /// A head that is not whole.
+    Head(PartialHead),
+    /// Requests that came before their turn: nobody has looked at them.
+    Early(Vec<u8>),
+}
+
+/// The beginning of a head, with the search for its end, which has seen all of it.
+#[derive(Debug)]
+pub struct PartialHead {
+    bytes: Vec<u8>,
+    scan: HeadScan,
 }
 
 impl Inbox {
-    pub fn new(bytes: &[u8], scan: HeadScan) -> Box<Self> {
-        Box::new(Self {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Head(head) => &head.bytes,
+            Self::Early(bytes) => bytes,
+        }
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Head(head) => head.bytes,
+            Self::Early(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialHead {
+    /// `scan` has looked at all of `bytes`, and found no end.
+    pub fn new(bytes: &[u8], scan: HeadScan) -> Self {
+        Self {
             bytes: bytes.to_vec(),
             scan,
-        })
+        }
+    }
+
+    /// Whether nothing but empty lines has come.
+    pub fn is_untouched(&self) -> bool {
+        self.scan.is_untouched()
+    }
+
+    /// Adds what has come. Once the head is whole: how many of these bytes are of it.
+    pub fn add(&mut self, input: &[u8], limits: &HeadLimits) -> Result<Option<usize>, HeadError> {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(input);
+        let found = self.scan.advance(&self.bytes, limits)?;
+        // The end was not in what had been looked at.
+        Ok(found.map(|length| length.saturating_sub(before)))
+    }
+
+    /// The head when the first `count` of the bytes added last were of it, and what follows.
+    pub fn split(&self, input: &[u8], count: usize) -> (&[u8], &[u8]) {
+        let behind = input.len().saturating_sub(count);
+        self.bytes.split_at(self.bytes.len().saturating_sub(behind))
     }
 }
 
@@ -70,5 +116,28 @@ impl<'a> Input<'a> {
     pub fn range_in_event(&self, part: &Range<usize>) -> Option<Range<usize>> {
         let is_received = self.source == Source::Received;
         is_received.then(|| self.offset + part.start..self.offset + part.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_in_pieces_is_told_from_what_follows_it() {
+        let limits = HeadLimits::default();
+        let (text, behind) = ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /next");
+        for at in 1..text.len() {
+            let (first, second) = (&text[..at], format!("{}{behind}", &text[at..]));
+            let mut scan = HeadScan::request();
+            assert_eq!(scan.advance(first.as_bytes(), &limits), Ok(None));
+            let mut partial = PartialHead::new(first.as_bytes(), scan);
+            let count = partial.add(second.as_bytes(), &limits);
+            assert_eq!(count, Ok(Some(text.len() - at)));
+            assert_eq!(
+                partial.split(second.as_bytes(), text.len() - at),
+                (text.as_bytes(), behind.as_bytes())
+            );
+        }
     }
 }

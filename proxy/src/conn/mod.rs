@@ -11,7 +11,7 @@ mod inbox;
 mod pool;
 mod slab;
 
-pub use inbox::{Inbox, Input};
+pub use inbox::{Inbox, Input, PartialHead};
 pub use pool::Pool;
 pub use slab::{Slab, SlabKey};
 

@@ -2,7 +2,7 @@
 //! the last response can be read.
 
 use super::{Failure, Proxy};
-use crate::conn::{DownstreamState, ExchangeId, Inbox, Input};
+use crate::conn::{DownstreamState, ExchangeId, Inbox, Input, PartialHead};
 use crate::http::h1::{HeadScan, LocalReply};
 use crate::http::{Method, Persistence, Version};
 use crate::metrics::ResponseClass;
@@ -40,32 +40,25 @@ impl Proxy {
         now: Moment,
     ) -> Option<Input<'a>> {
         let kept = self.conns.get_mut(conn)?.inbox.take();
-        let Some(mut inbox) = kept else {
-            let mut scan = HeadScan::request();
-            return match scan.advance(input.bytes(), &self.settings.limits) {
-                Ok(Some(length)) => {
-                    self.begin_or_reject(conn, &input.bytes()[..length], now);
-                    Some(input.skip(length))
-                }
-                Ok(None) => {
-                    self.keep_head(conn, Inbox::new(input.bytes(), scan), now);
-                    None
-                }
-                Err(error) => {
-                    self.reject(conn, Failure::RequestHead(error), now);
-                    None
-                }
-            };
+        let mut partial = match kept.map(|inbox| *inbox) {
+            Some(Inbox::Head(partial)) => partial,
+            Some(early @ Inbox::Early(_)) => {
+                // Behind those that came first.
+                self.conns.get_mut(conn)?.inbox = Some(Box::new(early));
+                self.keep_for_later(conn, input);
+                self.ready.push(conn);
+                return None;
+            }
+            None => return self.read_fresh_head(conn, input, now),
         };
-        let kept_before = inbox.bytes.len();
-        inbox.bytes.extend_from_slice(input.bytes());
-        match inbox.scan.advance(&inbox.bytes, &self.settings.limits) {
-            Ok(Some(length)) => {
-                self.begin_or_reject(conn, &inbox.bytes[..length], now);
-                Some(input.skip(length - kept_before))
+        match partial.add(input.bytes(), &self.settings.limits) {
+            Ok(Some(count)) => {
+                let (head, _) = partial.split(input.bytes(), count);
+                self.begin_or_reject(conn, head, now);
+                Some(input.skip(count))
             }
             Ok(None) => {
-                self.keep_head(conn, inbox, now);
+                self.keep_head(conn, partial, now);
                 None
             }
             Err(error) => {
@@ -75,12 +68,35 @@ impl Proxy {
         }
     }
 
-    fn keep_head(&mut self, conn: ConnId, inbox: Box<Inbox>, now: Moment) {
-        let has_begun = !inbox.scan.is_untouched();
+    fn read_fresh_head<'a>(
+        &mut self,
+        conn: ConnId,
+        input: Input<'a>,
+        now: Moment,
+    ) -> Option<Input<'a>> {
+        let mut scan = HeadScan::request();
+        match scan.advance(input.bytes(), &self.settings.limits) {
+            Ok(Some(length)) => {
+                self.begin_or_reject(conn, &input.bytes()[..length], now);
+                Some(input.skip(length))
+            }
+            Ok(None) => {
+                self.keep_head(conn, PartialHead::new(input.bytes(), scan), now);
+                None
+            }
+            Err(error) => {
+                self.reject(conn, Failure::RequestHead(error), now);
+                None
+            }
+        }
+    }
+
+    fn keep_head(&mut self, conn: ConnId, partial: PartialHead, now: Moment) {
+        let has_begun = !partial.is_untouched();
         let Some(entry) = self.conns.get_mut(conn) else {
             return;
         };
-        entry.inbox = Some(inbox);
+        entry.inbox = Some(Box::new(Inbox::Head(partial)));
         let Some(client) = entry.as_downstream() else {
             return;
         };
@@ -132,10 +148,10 @@ impl Proxy {
         let Some(entry) = self.conns.get_mut(conn) else {
             return;
         };
-        match &mut entry.inbox {
-            Some(inbox) => inbox.bytes.extend_from_slice(input.bytes()),
-            None => entry.inbox = Some(Inbox::new(input.bytes(), HeadScan::request())),
-        }
+        let kept = entry.inbox.take();
+        let mut bytes = kept.map_or_else(Vec::new, |inbox| inbox.into_bytes());
+        bytes.extend_from_slice(input.bytes());
+        entry.inbox = Some(Box::new(Inbox::Early(bytes)));
         self.pause(conn);
     }
 

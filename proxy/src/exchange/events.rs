@@ -123,7 +123,7 @@ impl Proxy {
         while let Some(conn) = self.ready.pop() {
             let inbox = self.conns.get_mut(conn).and_then(|conn| conn.inbox.take());
             if let Some(inbox) = inbox {
-                self.on_downstream_bytes(conn, Input::kept(&inbox.bytes), now);
+                self.on_downstream_bytes(conn, Input::kept(inbox.bytes()), now);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::state::Response;
 use super::{Failure, Proxy};
 use crate::balance::{LatencySample, LatencySource, Lease};
-use crate::conn::{ExchangeId, Inbox, Input, UpstreamState};
+use crate::conn::{ExchangeId, Inbox, Input, PartialHead, UpstreamState};
 use crate::http::h1::HeadScan;
 use crate::moment::Moment;
 use crate::seam::{ConnId, ConnectFault, End};
@@ -91,7 +91,9 @@ impl Proxy {
         let Some(entry) = self.conns.get_mut(conn) else {
             return Ok(input.bytes().len());
         };
-        let Some(mut inbox) = entry.inbox.take() else {
+        let kept = entry.inbox.take().map(|inbox| *inbox);
+        // An endpoint's bytes have no turn to wait for.
+        let Some(Inbox::Head(mut partial)) = kept else {
             let mut scan = HeadScan::response();
             let found = scan
                 .advance(input.bytes(), &self.settings.limits)
@@ -103,25 +105,23 @@ impl Proxy {
                     Ok(length)
                 }
                 None => {
-                    entry.inbox = Some(Inbox::new(input.bytes(), scan));
+                    let partial = PartialHead::new(input.bytes(), scan);
+                    entry.inbox = Some(Box::new(Inbox::Head(partial)));
                     Ok(input.bytes().len())
                 }
             };
         };
-        let kept_before = inbox.bytes.len();
-        inbox.bytes.extend_from_slice(input.bytes());
-        let found = inbox
-            .scan
-            .advance(&inbox.bytes, &self.settings.limits)
+        let found = partial
+            .add(input.bytes(), &self.settings.limits)
             .map_err(Failure::ResponseHead)?;
         match found {
-            Some(length) => {
-                let (head, rest) = inbox.bytes.split_at(length);
+            Some(count) => {
+                let (head, rest) = partial.split(input.bytes(), count);
                 self.on_response_head(id, conn, head, rest, now)?;
-                Ok(length - kept_before)
+                Ok(count)
             }
             None => {
-                entry.inbox = Some(inbox);
+                entry.inbox = Some(Box::new(Inbox::Head(partial)));
                 Ok(input.bytes().len())
             }
         }
