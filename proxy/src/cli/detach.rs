@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use thiserror::Error;
 
-use super::run::parse_instance;
+use super::value;
 use crate::runtime::dataplane::{self, MOUNT_POINT, Removed};
 
 /// Take kernel programs off all interfaces and forget what was learnt of endpoints.
@@ -21,7 +21,7 @@ pub struct DetachOptions {
         value_name = "NAME",
         env = "WEIR_INSTANCE",
         default_value = "default",
-        value_parser = parse_instance
+        value_parser = value::instance
     )]
     instance: String,
 

@@ -2,6 +2,7 @@
 //! environment, and `--help` is the manual.
 
 mod address;
+mod admin;
 mod backends;
 mod check;
 mod detach;
@@ -14,12 +15,15 @@ mod table;
 mod target;
 #[cfg(test)]
 mod tests;
+mod timeouts;
+mod value;
 
 pub use backends::{BackendsError, BackendsOptions};
 pub use check::{CheckOptions, Report};
 pub use detach::{DetachError, DetachOptions};
 pub use explain::{ExplainError, ExplainOptions};
-pub use run::{RunOptions, Timeouts};
+pub use run::RunOptions;
+pub use timeouts::Timeouts;
 
 use std::ffi::OsString;
 

@@ -4,16 +4,15 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
-use super::address::{self, AddressError};
+use super::admin::AdminArguments;
 use super::locality::LocalityArguments;
-use super::{length, target};
-use crate::affinity::{Affinity, CompileError};
+use super::timeouts::Timeouts;
+use super::{target, value};
+use crate::affinity::Affinity;
 use crate::balance::Scoring;
 use crate::config::{QuickError, quick_documents};
 use crate::runtime::access_log::LogTarget;
@@ -39,7 +38,7 @@ pub struct RunOptions {
         value_name = "ADDR",
         env = "WEIR_LISTEN",
         value_delimiter = ',',
-        value_parser = parse_listen
+        value_parser = value::listen
     )]
     pub listen: Vec<SocketAddr>,
 
@@ -64,7 +63,7 @@ pub struct RunOptions {
         long,
         value_name = "EXPR",
         env = "WEIR_AFFINITY",
-        value_parser = parse_affinity
+        value_parser = value::affinity
     )]
     pub affinity: Option<Affinity>,
 
@@ -73,7 +72,7 @@ pub struct RunOptions {
         long,
         value_name = "FILE",
         env = "WEIR_ACCESS_LOG",
-        value_parser = parse_access_log
+        value_parser = value::access_log
     )]
     pub access_log: Option<LogTarget>,
 
@@ -105,7 +104,7 @@ pub struct RunOptions {
         value_name = "IF",
         env = "WEIR_INTERFACE",
         value_delimiter = ',',
-        value_parser = parse_interface
+        value_parser = value::interface
     )]
     pub interfaces: Vec<String>,
 
@@ -114,7 +113,7 @@ pub struct RunOptions {
         long,
         value_name = "N",
         env = "WEIR_WORKERS",
-        value_parser = parse_workers
+        value_parser = value::workers
     )]
     pub workers: Option<NonZeroUsize>,
 
@@ -123,7 +122,7 @@ pub struct RunOptions {
         long,
         value_name = "N",
         env = "WEIR_MAX_ENDPOINTS",
-        value_parser = parse_max_endpoints
+        value_parser = value::max_endpoints
     )]
     pub max_endpoints: Option<NonZeroUsize>,
 
@@ -137,7 +136,7 @@ pub struct RunOptions {
         value_name = "NAME",
         env = "WEIR_INSTANCE",
         default_value = "default",
-        value_parser = parse_instance
+        value_parser = value::instance
     )]
     pub instance: String,
 
@@ -147,7 +146,7 @@ pub struct RunOptions {
         value_name = "LEVEL",
         env = "WEIR_LOG",
         default_value = "info",
-        value_parser = parse_log
+        value_parser = value::log
     )]
     pub log: String,
 
@@ -178,109 +177,6 @@ impl From<ScoringMode> for Scoring {
             ScoringMode::Adaptive => Self::Adaptive,
         }
     }
-}
-
-/// Where the proxy answers questions about itself.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Addresses for operators")]
-struct AdminArguments {
-    /// Address of /config_dump, /healthz and /quitquitquit, or off
-    #[arg(
-        long,
-        value_name = "ADDR|off",
-        env = "WEIR_ADMIN",
-        default_value = "127.0.0.1:15000",
-        value_parser = parse_surface
-    )]
-    admin: Surface,
-
-    /// Address of /metrics for Prometheus, or off
-    #[arg(
-        long,
-        value_name = "ADDR|off",
-        env = "WEIR_METRICS",
-        default_value = "127.0.0.1:15020",
-        value_parser = parse_surface
-    )]
-    metrics: Surface,
-
-    /// Address of /healthz/ready, or off
-    #[arg(
-        long,
-        value_name = "ADDR|off",
-        env = "WEIR_READINESS",
-        default_value = "127.0.0.1:15021",
-        value_parser = parse_surface
-    )]
-    readiness: Surface,
-}
-
-/// An address that can be switched off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Surface(Option<SocketAddr>);
-
-/// How long anything may take.
-#[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Timeouts, as 500ms, 5s, 2m or 1h")]
-pub struct Timeouts {
-    /// For a connection to an endpoint to stand; then 504
-    #[arg(
-        id = "connect-timeout",
-        long = "connect-timeout",
-        allow_hyphen_values = true,
-        value_name = "LENGTH",
-        env = "WEIR_CONNECT_TIMEOUT",
-        default_value = "5s",
-        value_parser = length::parse
-    )]
-    pub connect: Duration,
-
-    /// From the last byte of a request to the first of its response; then 504
-    #[arg(
-        id = "first-byte-timeout",
-        long = "first-byte-timeout",
-        allow_hyphen_values = true,
-        value_name = "LENGTH",
-        env = "WEIR_FIRST_BYTE_TIMEOUT",
-        default_value = "60s",
-        value_parser = length::parse
-    )]
-    pub first_byte: Duration,
-
-    /// For a client to send its next request on an open connection
-    #[arg(
-        id = "idle-timeout",
-        long = "idle-timeout",
-        allow_hyphen_values = true,
-        value_name = "LENGTH",
-        env = "WEIR_IDLE_TIMEOUT",
-        default_value = "75s",
-        value_parser = length::parse
-    )]
-    pub idle: Duration,
-
-    /// For the whole head of a request to arrive; then 408
-    #[arg(
-        id = "head-timeout",
-        long = "head-timeout",
-        allow_hyphen_values = true,
-        value_name = "LENGTH",
-        env = "WEIR_HEAD_TIMEOUT",
-        default_value = "30s",
-        value_parser = length::parse
-    )]
-    pub head: Duration,
-
-    /// For what is in flight when the proxy is stopped; then it ends whatever runs
-    #[arg(
-        id = "drain-timeout",
-        long = "drain-timeout",
-        value_name = "LENGTH",
-        env = "WEIR_DRAIN_TIMEOUT",
-        default_value = "10s",
-        value_parser = length::parse
-    )]
-    pub drain: Duration,
 }
 
 impl RunOptions {
@@ -330,11 +226,7 @@ impl RunOptions {
     }
 
     pub fn admin_addresses(&self) -> AdminAddresses {
-        AdminAddresses {
-            admin: self.admin.admin.0,
-            metrics: self.admin.metrics.0,
-            readiness: self.admin.readiness.0,
-        }
+        self.admin.addresses()
     }
 
     /// The filter for what is logged.
@@ -424,84 +316,4 @@ fn first_repeated(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketA
     let mut seen = HashSet::new();
     let mut addresses = addresses.filter(|address| address.port() != 0);
     addresses.find(|address| !seen.insert(*address))
-}
-
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    address::parse(text).map_err(|error| match error {
-        AddressError::Empty => {
-            "is empty; write one like 0.0.0.0:8080, and unset WEIR_LISTEN if it comes from there"
-                .into()
-        }
-        AddressError::AddressMissing => {
-            "has no address in front of the port; write one like 0.0.0.0:8080 or [::]:8080".into()
-        }
-        error => error.to_string(),
-    })
-}
-
-fn parse_access_log(text: &str) -> Result<LogTarget, String> {
-    match text {
-        "" => Err("names no file".to_owned()),
-        "-" => Ok(LogTarget::Stdout),
-        path => Ok(LogTarget::File(path.into())),
-    }
-}
-
-fn parse_affinity(text: &str) -> Result<Affinity, CompileError> {
-    Affinity::compile(text)
-}
-
-fn parse_surface(text: &str) -> Result<Surface, String> {
-    if text == "off" {
-        return Ok(Surface(None));
-    }
-    address::parse(text)
-        .map(|address| Surface(Some(address)))
-        .map_err(|error| format!("{error}; or off"))
-}
-
-fn parse_workers(text: &str) -> Result<NonZeroUsize, String> {
-    const MOST: usize = 1024;
-    text.parse()
-        .ok()
-        .filter(|workers: &NonZeroUsize| workers.get() <= MOST)
-        .ok_or_else(|| format!("not a number from 1 to {MOST}"))
-}
-
-fn parse_max_endpoints(text: &str) -> Result<NonZeroUsize, String> {
-    const MOST: usize = 1 << 20;
-    text.parse()
-        .ok()
-        .filter(|endpoints: &NonZeroUsize| endpoints.get() <= MOST)
-        .ok_or_else(|| format!("not a number from 1 to {MOST}"))
-}
-
-/// As the kernel names interfaces: 1 to 15 bytes, no slash, no colon, no space.
-fn parse_interface(text: &str) -> Result<String, String> {
-    let is_forbidden = |character: char| character.is_whitespace() || "/:".contains(character);
-    if text.is_empty() || text.len() > 15 || text.contains(is_forbidden) {
-        return Err("not the name of an interface; `ip link` lists them".into());
-    }
-    Ok(text.to_owned())
-}
-
-/// Part of paths in the BPF file system.
-pub(super) fn parse_instance(text: &str) -> Result<String, String> {
-    let is_allowed =
-        |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
-    if text.is_empty() || text.len() > 63 || !text.chars().all(is_allowed) {
-        return Err("not a name of 1 to 63 letters, digits, hyphens and underscores".into());
-    }
-    Ok(text.to_owned())
-}
-
-/// A bare word that is no level would be taken for the name of a module, and nothing be logged.
-fn parse_log(text: &str) -> Result<String, String> {
-    let is_level = text.parse::<LevelFilter>().is_ok();
-    let is_filter = text.contains('=') && EnvFilter::try_new(text).is_ok();
-    if is_level || is_filter {
-        Ok(text.to_owned())
-    } else {
-        Err("neither off, error, warn, info, debug or trace nor filters such as weir::balance=debug,info".into())
-    }
 }
