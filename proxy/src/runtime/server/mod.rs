@@ -116,6 +116,8 @@ pub struct Server {
     access_log: Option<AccessLog>,
     /// One for each worker, where there is a log.
     log_sinks: Vec<RingSink>,
+    /// A reload has left memory behind that nobody uses.
+    is_littered: bool,
     /// Endpoints came or went since the dataplane looked for ways to them.
     routes_are_stale: bool,
 }
@@ -170,6 +172,7 @@ impl Server {
             )),
             lineage,
             counters,
+            is_littered: false,
             routes_are_stale: false,
             options,
         })
@@ -238,11 +241,13 @@ impl Server {
         Ok(())
     }
 
-    fn on_heartbeat(&self, tide: &mut Tide) {
+    fn on_heartbeat(&mut self, tide: &mut Tide) {
         let now = clock::now();
         self.dataplane.heartbeat(now);
         let connections = self.counters.iter().map(|it| it.ring_connections.value());
-        if tide.has_ebbed(connections.sum(), now) {
+        // What was read for a reload, and the snapshot before it.
+        let is_littered = std::mem::take(&mut self.is_littered);
+        if tide.has_ebbed(connections.sum(), now) || is_littered {
             heap::give_back();
         }
     }

@@ -21,6 +21,7 @@ struct Step {
 impl Server {
     /// Applies what was loaded, and tells of it.
     pub(super) fn reload(&mut self, loaded: Loaded, workers: &Workers, checks: &mut Checks) {
+        self.is_littered = true;
         let Loaded {
             cause,
             plan,
