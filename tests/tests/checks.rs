@@ -1,15 +1,14 @@
 //! Active checks: endpoints leave the pool on what they say when asked, whatever their traffic says, and come back.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use weir_tests::documents::{Documents, Said};
 use weir_tests::endpoint::scripts::{answers_after, script};
 use weir_tests::endpoint::{Endpoint, Script};
-use weir_tests::scenario::{PORT, Scenario};
+use weir_tests::scenario::Scenario;
 use weir_tests::skip::{Need, can_run};
 use weir_tests::wait::becomes_some;
 
@@ -18,70 +17,23 @@ const NEEDS: &[Need] = &[Need::Root];
 const INTERVAL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A configuration file that is gone with the test.
-struct File(PathBuf);
-
-impl Drop for File {
-    fn drop(&mut self) {
-        // Already gone is as good.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Endpoints of one Service that are checked like this.
-fn start(scripts: Vec<Script>, check: &str) -> Result<(Scenario, File)> {
-    let name = format!(
-        "weir-checks-{}-{:?}.yaml",
-        std::process::id(),
-        std::thread::current().id()
-    );
-    let file = File(std::env::temp_dir().join(name));
-    let scenario = Scenario::start(scripts, |star, mut options| {
-        let endpoints: Vec<String> = star
-            .endpoints
-            .iter()
-            .map(|peer| format!("{{addresses: [{}]}}", peer.address()))
-            .collect();
-        let text = format!(
-            "apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{name: web}}
-spec:
-  listeners: [{{name: http, port: {PORT}, protocol: HTTP}}]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {{name: any}}
-spec:
-  parentRefs: [{{name: web}}]
-  rules: [{{backendRefs: [{{name: shop, port: 80}}]}}]
----
-apiVersion: v1
-kind: Service
-metadata: {{name: shop}}
-spec: {{ports: [{{port: 80}}]}}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {{name: shop-1, labels: {{kubernetes.io/service-name: shop}}}}
-addressType: IPv4
-ports: [{{port: {PORT}}}]
-endpoints: [{}]
----
+fn start(scripts: Vec<Script>, check: &str) -> Result<Scenario> {
+    let documents = format!(
+        "---
 apiVersion: weir.dev/v1alpha1
 kind: WeirPolicy
 metadata: {{name: checks}}
 spec:
   targetRefs: [{{kind: Service, name: shop}}]
   activeCheck: {check}
-",
-            endpoints.join(", ")
-        );
-        fs::write(&file.0, text).expect("a writable folder");
-        options.config = Some(file.0.clone());
-        options
-    })?;
-    Ok((scenario, file))
+"
+    );
+    let said = Said {
+        documents: &documents,
+        ..Said::default()
+    };
+    Documents::scenario(scripts, said)
 }
 
 /// Waits until the endpoint at this place is in the pool, or out of it.
@@ -118,7 +70,7 @@ fn an_endpoint_that_answers_its_checks_badly_leaves_and_returns() -> Result<()> 
         exchange.respond(status, b"an answer\n")
     });
     let check = "{type: http, path: /healthz, interval: 200ms, unhealthyThreshold: 2}";
-    let (scenario, _file) = start(vec![answers_after(Duration::ZERO), two_faced], check)?;
+    let scenario = start(vec![answers_after(Duration::ZERO), two_faced], check)?;
     let mut client = scenario.client()?;
     let both = || scenario.shares().iter().all(|share| *share > 0.0);
     for _ in 0..50 {
@@ -170,7 +122,7 @@ fn an_endpoint_that_accepts_no_connection_leaves_and_returns() -> Result<()> {
     }
     let well = || answers_after(Duration::ZERO);
     let check = "{type: tcp, interval: 200ms, timeout: 100ms, unhealthyThreshold: 2}";
-    let (mut scenario, _file) = start(vec![well(), well()], check)?;
+    let mut scenario = start(vec![well(), well()], check)?;
     let killed = scenario.endpoints.remove(1);
     let address = killed.address();
     drop(killed);
@@ -205,7 +157,7 @@ fn traffic_flows_although_all_endpoints_fail_their_checks() -> Result<()> {
     }
     let well = || answers_after(Duration::ZERO);
     let check = "{type: http, expectedStatus: 204, interval: 200ms, unhealthyThreshold: 1}";
-    let (scenario, _file) = start(vec![well(), well()], check)?;
+    let scenario = start(vec![well(), well()], check)?;
     for place in 0..2 {
         wait_until_ejected(&scenario, place, true)?;
     }
