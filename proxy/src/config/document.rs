@@ -4,11 +4,11 @@ use super::problem::Problems;
 use super::reader::{Context, Cursor, Object, closest};
 use super::resources::{Id, Resources};
 use super::tree::Node;
-use super::{agentgateway, annotations, gateway, http_route, service, weir_policy};
+use super::{agentgateway, annotations, gateway, http_route, secret, service, weir_policy};
 use crate::route::Created;
 
 /// Kinds with the API versions they are read in.
-const KINDS: [(&str, &str, Read); 7] = [
+const KINDS: [(&str, &str, Read); 8] = [
     (
         "gateway.networking.k8s.io/v1",
         "Gateway",
@@ -25,6 +25,7 @@ const KINDS: [(&str, &str, Read); 7] = [
         "EndpointSlice",
         service::read_endpoint_slice,
     ),
+    ("v1", "Secret", secret::read_secret),
     (
         "agentgateway.dev/v1alpha1",
         "AgentgatewayBackend",
@@ -39,7 +40,7 @@ const KINDS: [(&str, &str, Read); 7] = [
 ];
 
 /// Kinds Weir will read one day.
-const LATER: [&str; 5] = ["GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute", "Secret"];
+const LATER: [&str; 4] = ["GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"];
 
 type Read = for<'a> fn(&mut Object<'a>, Metadata<'a>, &mut Resources<'a>);
 
@@ -62,6 +63,7 @@ pub fn read<'a>(
         file,
         resource: name_of(node),
         problems,
+        is_secret: false,
     };
     let root = Cursor::root(context, node);
     let Some(mut object) = root.object() else {

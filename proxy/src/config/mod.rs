@@ -25,6 +25,7 @@ mod resolve_endpoints;
 mod resolve_listeners;
 mod resolve_policies;
 mod resources;
+mod secret;
 mod service;
 mod targets;
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub struct Context<'a> {
     /// Kind, namespace and name.
     pub resource: String,
     pub problems: &'a Problems,
+    /// Problems say of what sort a value is, and never quote it.
+    pub is_secret: bool,
 }
 
 impl<'a> Cursor<'a> {
@@ -31,6 +33,12 @@ impl<'a> Cursor<'a> {
             node,
             path: String::new(),
         }
+    }
+
+    /// The same value, of which no problem says more than that it is of the wrong type. Its keys are told.
+    pub fn secret(mut self) -> Self {
+        self.context.is_secret = true;
+        self
     }
 
     pub fn error(&self, message: impl Into<String>) {
@@ -230,12 +238,14 @@ impl<'a> Cursor<'a> {
     fn wrong_type(&self, wanted: &str) {
         let found = match &self.node.value {
             Value::Null => "nothing".to_owned(),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "keys and values".to_owned(),
+            Value::Text(_) if self.context.is_secret => "text".to_owned(),
+            _ if self.context.is_secret => "something else".to_owned(),
             Value::Boolean(value) => format!("`{value}`"),
             Value::Whole(value) => format!("the number {value}"),
             Value::Fraction(value) => format!("the number {value}"),
             Value::Text(text) => format!("the text `{text}`"),
-            Value::List(_) => "a list".to_owned(),
-            Value::Map(_) => "keys and values".to_owned(),
         };
         self.error(format!("is {found}; write {wanted}"));
     }

@@ -5,6 +5,7 @@ mod locality;
 mod placement;
 mod policy_problems;
 mod problems;
+mod secrets;
 mod serving;
 mod traffic;
 
