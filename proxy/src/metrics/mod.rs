@@ -3,6 +3,7 @@
 
 mod counter;
 mod endpoints;
+mod labels;
 mod observed;
 mod serving;
 mod text;
@@ -10,9 +11,10 @@ mod worker;
 mod workers;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
+pub use labels::{LocalCause, ResponseClass, RetryReason};
 pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
 pub use serving::{ReloadResult, Serving};
-pub use worker::{LocalCause, ResponseClass, RetryReason, WorkerCounters};
+pub use worker::WorkerCounters;
 
 use crate::moment::Moment;
 use text::Text;
