@@ -1,4 +1,4 @@
-//! `filters` of a rule: what is done to its requests and their responses.
+//! `filters` of a rule, or of one of its backendRefs: what is done to requests and their responses.
 
 use std::sync::Arc;
 
@@ -23,12 +23,21 @@ const KINDS: [(&str, Kind); 4] = [
 ];
 const LATER: [&str; 3] = ["RequestMirror", "ExtensionRef", "CORS"];
 
-/// `None` where there are none, or none that can be read. `is_by_prefix` says that the rule finds paths by prefix alone.
-pub fn read(items: &[Cursor<'_>], is_by_prefix: bool) -> Option<Arc<Filters>> {
+/// Where filters stand.
+#[derive(Clone, Copy)]
+pub enum Holder {
+    /// In a rule, which may find paths by prefix alone.
+    Rule { is_by_prefix: bool },
+    /// At one of the backends its requests are shared out to.
+    BackendRef,
+}
+
+/// `None` where there are none, or none that can be read.
+pub fn read(items: &[Cursor<'_>], holder: Holder) -> Option<Arc<Filters>> {
     let mut filters = Filters::default();
     let mut seen: Vec<(Kind, &Cursor<'_>)> = Vec::new();
     for item in items {
-        if let Some(kind) = read_filter(item, &mut filters, is_by_prefix) {
+        if let Some(kind) = read_filter(item, &mut filters, holder) {
             if seen.iter().any(|(earlier, _)| *earlier == kind) {
                 item.error("is the second of its type; join the two");
             }
@@ -56,7 +65,7 @@ fn report_beside_redirect(filters: &[(Kind, &Cursor<'_>)]) {
     }
 }
 
-fn read_filter(at: &Cursor<'_>, filters: &mut Filters, is_by_prefix: bool) -> Option<Kind> {
+fn read_filter(at: &Cursor<'_>, filters: &mut Filters, holder: Holder) -> Option<Kind> {
     let mut object = at.object()?;
     let kind = object.required("type");
     let parts = [
@@ -67,7 +76,8 @@ fn read_filter(at: &Cursor<'_>, filters: &mut Filters, is_by_prefix: bool) -> Op
     ];
     object.ignored(&["requestMirror", "extensionRef", "cors"]);
     object.finish();
-    let kind = kind?.supported_choice(&KINDS, &LATER)?;
+    let at_kind = kind?;
+    let kind = at_kind.supported_choice(&KINDS, &LATER)?;
     let mut own = None;
     for (part_kind, part) in parts {
         match part {
@@ -80,11 +90,23 @@ fn read_filter(at: &Cursor<'_>, filters: &mut Filters, is_by_prefix: bool) -> Op
         at.error("says nothing of what to do; add the part its type is named after");
         return None;
     };
-    match kind {
-        Kind::Request => filters.request = read_edits(&own)?,
-        Kind::Response => filters.response = read_edits(&own)?,
-        Kind::Rewrite => filters.rewrite = read_rewrite(&own, is_by_prefix)?,
-        Kind::Redirect => filters.redirect = Some(read_redirect(&own, is_by_prefix)?),
+    match (kind, holder) {
+        (Kind::Request, _) => filters.request = read_edits(&own)?,
+        (Kind::Response, _) => filters.response = read_edits(&own)?,
+        (Kind::Rewrite, Holder::Rule { is_by_prefix }) => {
+            filters.rewrite = read_rewrite(&own, is_by_prefix)?;
+        }
+        (Kind::Redirect, Holder::Rule { is_by_prefix }) => {
+            filters.redirect = Some(read_redirect(&own, is_by_prefix)?);
+        }
+        (Kind::Rewrite, Holder::BackendRef) => {
+            at_kind.error("URLRewrite is for all backends of a rule, so that a further try asks for the same; write it among the filters of the rule");
+            return None;
+        }
+        (Kind::Redirect, Holder::BackendRef) => {
+            at_kind.error("RequestRedirect answers in the place of every backend; write it among the filters of a rule without backendRefs");
+            return None;
+        }
     }
     Some(kind)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::document::{Metadata, checked_name};
-use super::filters;
+use super::filters::{self, Holder};
 use super::gateway::read_host;
 use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
@@ -125,7 +125,8 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
         matches.iter().filter_map(read_match).collect()
     };
     let is_prefix = |one: &Match| matches!(one.path, PathMatch::Any | PathMatch::Prefix(_));
-    let filters = filters::read(&filters, matches.iter().all(is_prefix));
+    let is_by_prefix = matches.iter().all(is_prefix);
+    let filters = filters::read(&filters, Holder::Rule { is_by_prefix });
     let is_redirect = filters.as_ref().is_some_and(|it| it.redirect.is_some());
     if is_redirect && let Some(backend) = backends.first() {
         backend.error(
@@ -287,8 +288,9 @@ fn read_backend<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>> 
         Some(weight) => weight.whole(0..=MAX_WEIGHT),
         None => Some(1),
     };
-    object.unsupported(&["filters"]);
+    let filters = object.items("filters");
     object.finish();
+    let filters = filters::read(&filters, Holder::BackendRef);
     let id = id?;
     let target = match (kind, group) {
         (TargetKind::Service, "") => {
@@ -315,5 +317,6 @@ fn read_backend<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>> 
         cursor: at.clone(),
         target,
         weight: weight?,
+        filters,
     })
 }

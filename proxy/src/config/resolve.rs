@@ -7,9 +7,11 @@ use super::reader::closest;
 use super::resolve_backends::Backends;
 use super::resolve_listeners::Listeners;
 use super::resolve_policies::{self, Way};
-use super::resources::{Gateway, GatewayListener, HttpRoute, Id, ParentRef, Resources};
+use super::resources::{
+    BackendRef, Gateway, GatewayListener, HttpRoute, Id, ParentRef, Resources, RouteRule,
+};
 use crate::balance::Locality;
-use crate::route::{Handling, Host, Origin, Rule, Split};
+use crate::route::{Filters, Handling, Host, Origin, Portion, Rule, Split};
 use crate::snapshot::Plan;
 
 /// What the resources ask for. Where any has a problem, it is not what they ask for.
@@ -88,14 +90,18 @@ impl<'r> Attachment<'r> {
             let said = self.backends.on_the_way(&way);
             let retry = rule.retry.or(said.retry.map(|said| said.value));
             let timeouts = rule.timeouts.or(said.timeouts.map(|said| said.value));
-            let shares = rule.backends.iter().filter_map(|backend| {
-                Some((self.backends.place(&backend.target, &way)?, backend.weight))
+            let portions = rule.backends.iter().filter_map(|backend| {
+                Some(Portion {
+                    backend: self.backends.place(&backend.target, &way)?,
+                    weight: backend.weight,
+                    filters: filters_of(rule, backend),
+                })
             });
             let handling = Arc::new(Handling {
                 retry: retry.unwrap_or_default(),
                 timeouts: timeouts.unwrap_or_default(),
                 filters: rule.filters.clone(),
-                ..Split::new(shares).into()
+                ..Split::of(portions).into()
             });
             rules.extend(rule.matches.iter().map(|matches| Rule {
                 host: Host::Any,
@@ -111,6 +117,15 @@ impl<'r> Attachment<'r> {
         }
         rules
     }
+}
+
+/// What is done to requests of this backend, if it differs from what is done to those of the others.
+fn filters_of(rule: &RouteRule<'_>, backend: &BackendRef<'_>) -> Option<Arc<Filters>> {
+    let own = backend.filters.as_ref()?;
+    Some(match &rule.filters {
+        Some(common) => Arc::new(common.followed_by(own)),
+        None => Arc::clone(own),
+    })
 }
 
 /// The listeners a route may attach to; if there are none, that is reported.

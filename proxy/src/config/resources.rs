@@ -98,6 +98,8 @@ pub struct BackendRef<'a> {
     pub cursor: Cursor<'a>,
     pub target: BackendTarget,
     pub weight: u32,
+    /// Done to its requests alone, after what the rule does to all.
+    pub filters: Option<Arc<Filters>>,
 }
 
 /// What can be balanced over.

@@ -194,16 +194,19 @@ impl Proxy {
                 Err(NoHost) => Err(Failure::RequestHead(HeadError::HostMissing)),
             };
         }
-        let place = handling
+        let share = handling
             .split
             .draw(|limit| self.balancer.draw_below(limit))
             .ok_or(Failure::NoBackend)?;
         Ok(Attempts {
-            backend: BackendId { place, revision },
+            backend: BackendId {
+                place: share.backend,
+                revision,
+            },
             key: None,
             retry: handling.retry,
             timeouts: handling.timeouts,
-            filters: handling.filters.clone(),
+            filters: handling.filters_of(share).cloned(),
             matched,
             tried: Vec::new(),
             next_at: None,

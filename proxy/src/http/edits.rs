@@ -54,6 +54,17 @@ impl FieldEdits {
         Ok(())
     }
 
+    /// These edits, with others made to what they leave.
+    pub fn followed_by(&self, later: &Self) -> Self {
+        let is_dropped = |line: &[u8]| later.dropped.iter().any(|name| is_of(line, name));
+        let lines = self.lines.split_inclusive(|byte| *byte == b'\n');
+        let kept = lines.filter(|line| !is_dropped(line));
+        Self {
+            dropped: [&self.dropped[..], &later.dropped].concat(),
+            lines: kept.chain([&later.lines[..]]).flatten().copied().collect(),
+        }
+    }
+
     /// What is put in, as it is written.
     pub fn lines(&self) -> &[u8] {
         &self.lines
@@ -65,6 +76,12 @@ impl FieldEdits {
             fields.drop_all(bytes, name);
         }
     }
+}
+
+/// Whether a line is one of the field of this name.
+fn is_of(line: &[u8], name: &[u8]) -> bool {
+    let (before, after) = line.split_at(line.len().min(name.len()));
+    after.starts_with(b":") && before.eq_ignore_ascii_case(name)
 }
 
 fn check_name(name: &str) -> Result<(), EditError> {
@@ -87,6 +104,25 @@ mod tests {
         assert_eq!(edits.set("X-Tenant", "a, b"), Ok(()));
         assert_eq!(edits.add("x-empty", ""), Ok(()));
         assert_eq!(edits.lines(), b"X-Tenant: a, b\r\nx-empty: \r\n");
+    }
+
+    #[test]
+    fn later_edits_have_the_last_word() {
+        let mut first = FieldEdits::default();
+        assert_eq!(first.set("X-A", "1"), Ok(()));
+        assert_eq!(first.set("X-Ab", "2"), Ok(()));
+        assert_eq!(first.add("x-b", "3: x-a: 4"), Ok(()));
+        assert_eq!(first.remove("X-C"), Ok(()));
+        let mut later = FieldEdits::default();
+        assert_eq!(later.set("x-a", "5"), Ok(()));
+        assert_eq!(later.add("X-B", "6"), Ok(()));
+        assert_eq!(later.add("x-c", "7"), Ok(()));
+        let both = first.followed_by(&later);
+        let lines = b"X-Ab: 2\r\nx-b: 3: x-a: 4\r\nx-a: 5\r\nX-B: 6\r\nx-c: 7\r\n";
+        assert_eq!(both.lines(), lines);
+        let dropped: Vec<&[u8]> = both.dropped.iter().map(|name| &name[..]).collect();
+        assert_eq!(dropped, [&b"X-A"[..], b"X-Ab", b"X-C", b"x-a"]);
+        assert_eq!(both.followed_by(&FieldEdits::default()), both);
     }
 
     #[test]

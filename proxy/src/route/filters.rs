@@ -4,13 +4,24 @@ use super::Redirect;
 use crate::http::FieldEdits;
 
 /// The default leaves all as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
     pub request: FieldEdits,
     pub response: FieldEdits,
     pub rewrite: Rewrite,
     /// In the place of all else: no endpoint is asked.
     pub redirect: Option<Redirect>,
+}
+
+impl Filters {
+    /// The same with header edits of a backend on top, which have the last word.
+    pub fn followed_by(&self, own: &Self) -> Self {
+        Self {
+            request: self.request.followed_by(&own.request),
+            response: self.response.followed_by(&own.response),
+            ..self.clone()
+        }
+    }
 }
 
 /// What endpoints are told that a request is for.

@@ -27,7 +27,7 @@ pub use pattern::{Pattern, PatternError};
 pub use redirect::{NoHost, Redirect, RedirectScheme};
 pub use request::Request;
 pub use retry::{Retry, RetryBudget, RetryOn, StatusCodes};
-pub use split::Split;
+pub use split::{Portion, Share, Split};
 pub use timeouts::Timeouts;
 
 use std::sync::Arc;
@@ -58,6 +58,11 @@ pub struct Handling {
 }
 
 impl Handling {
+    /// What is done to requests of this share, and to their responses.
+    pub fn filters_of<'a>(&'a self, share: &'a Share) -> Option<&'a Arc<Filters>> {
+        share.filters.as_ref().or(self.filters.as_ref())
+    }
+
     /// Where clients are sent, if no endpoint is to be asked.
     pub fn redirect(&self) -> Option<&Redirect> {
         self.filters.as_ref()?.redirect.as_ref()

@@ -9,7 +9,7 @@ fn found(rules: &Rules, text: &str) -> Option<usize> {
     head.parse(text.as_bytes(), &HeadLimits::default())
         .expect("a valid head");
     let rule = rules.find(Request::new(&head, text.as_bytes()))?;
-    rule.handling.split.draw(|_| 0)
+    rule.handling.split.draw(|_| 0).map(|share| share.backend)
 }
 
 fn get(host: &str, target: &str) -> String {
@@ -170,6 +170,7 @@ fn the_older_route_then_its_name_then_the_earlier_rule_decide_between_equals() {
     let places: Vec<_> = places
         .iter()
         .map(|rule| rule.handling.split.draw(|_| 0))
+        .map(|share| share.map(|share| share.backend))
         .collect();
     assert_eq!(places, [0, 1, 2, 3, 4].map(Some));
 }
@@ -250,10 +251,11 @@ fn what_is_no_host_name_is_told_apart() {
 #[test]
 fn a_split_gives_every_backend_its_share_and_none_to_weight_zero() {
     let split = Split::new([(4, 1), (5, 0), (6, 3)]);
-    let drawn: Vec<_> = (0..4).map(|number| split.draw(|_| number)).collect();
+    let place = |share: Option<&Share>| share.map(|share| share.backend);
+    let drawn: Vec<_> = (0..4).map(|number| place(split.draw(|_| number))).collect();
     assert_eq!(drawn, [4, 6, 6, 6].map(Some));
-    assert_eq!(split.draw(|limit| limit - 1), Some(6));
+    assert_eq!(place(split.draw(|limit| limit - 1)), Some(6));
     assert_eq!(Split::new([(1, 0)]).draw(|_| 0), None);
     let undrawn = |_| unreachable!("there is no choice");
-    assert_eq!(Split::new([(1, 9), (2, 0)]).draw(undrawn), Some(1));
+    assert_eq!(place(Split::new([(1, 9), (2, 0)]).draw(undrawn)), Some(1));
 }

@@ -69,8 +69,8 @@ fn bound(policies: &[(&str, &str)]) -> [String; 3] {
     let plan = plan(&(TWO.to_owned() + &policies.collect::<String>()));
     let mut bound = plan.listeners.iter().flat_map(|listener| {
         listener.rules.iter().map(|rule| {
-            let place = rule.handling.split.draw(|_| 0).expect("a backend");
-            let affinity = plan.backends[place].policy.affinity.as_ref();
+            let share = rule.handling.split.draw(|_| 0).expect("a backend");
+            let affinity = plan.backends[share.backend].policy.affinity.as_ref();
             affinity
                 .map_or("", Affinity::source)
                 .trim_matches('"')

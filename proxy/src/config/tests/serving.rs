@@ -165,8 +165,9 @@ spec:
     };
     assert_eq!(api.policy.balance.health.eviction, Some(eviction));
     let rule = plan.listeners[0].rules.iter().next().expect("a rule");
-    assert_eq!(rule.handling.split.draw(|_| 8), Some(0));
-    assert_eq!(rule.handling.split.draw(|_| 9), Some(1));
+    let drawn = |number| rule.handling.split.draw(|_| number);
+    assert_eq!(drawn(8).map(|share| share.backend), Some(0));
+    assert_eq!(drawn(9).map(|share| share.backend), Some(1));
 }
 
 #[test]

@@ -118,6 +118,50 @@ fn a_rule_says_what_is_done_to_what_passes() {
 }
 
 #[test]
+fn a_backend_says_what_is_done_to_its_own_requests() {
+    let filter = |value: &str| {
+        format!(
+            "[{{type: RequestHeaderModifier, requestHeaderModifier: {{set: [{{name: x-who, value: {value}}}]}}}}]"
+        )
+    };
+    let text = changed(
+        SHOP,
+        BACKENDS,
+        &format!(
+            "    - {{name: shop, port: 80}}\n    - {{name: shop, port: 80, filters: {}}}\n    filters: {}\n",
+            filter("own"),
+            filter("all")
+        ),
+    );
+    let plan = plan(&text);
+    let rule = plan.listeners[0].rules.iter().last().expect("a rule");
+    let lines = |number| {
+        let share = rule.handling.split.draw(|_| number).expect("a share");
+        let filters = rule.handling.filters_of(share).expect("filters");
+        String::from_utf8_lossy(filters.request.lines()).into_owned()
+    };
+    assert_eq!(lines(0), "x-who: all\r\n");
+    assert_eq!(lines(1), "x-who: own\r\n");
+}
+
+#[test]
+fn a_backend_has_no_filters_that_are_for_the_whole_rule() {
+    let rule = r#"    - name: shop
+      port: 80
+      filters:
+      - {type: URLRewrite, urlRewrite: {hostname: inner}}
+      - {type: RequestRedirect, requestRedirect: {hostname: outer}}
+"#;
+    assert_eq!(
+        refused(rule),
+        [
+            "backendRefs[1].filters[0].type: URLRewrite is for all backends of a rule, so that a further try asks for the same; write it among the filters of the rule",
+            "backendRefs[1].filters[1].type: RequestRedirect answers in the place of every backend; write it among the filters of a rule without backendRefs",
+        ]
+    );
+}
+
+#[test]
 fn mistakes_in_filters_are_all_named() {
     let rule = r#"    matches: [{path: {type: Exact, value: /shop}}]
     filters:

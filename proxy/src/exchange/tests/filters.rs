@@ -8,8 +8,8 @@ use super::*;
 use crate::affinity::Affinity;
 use crate::http::FieldEdits;
 use crate::route::{
-    Filters, Handling, Host, Match, Origin, PathMatch, PathRewrite, Retry, RetryOn, Rewrite, Rule,
-    Rules, Split, StatusCodes,
+    Filters, Handling, Host, Match, Origin, PathMatch, PathRewrite, Portion, Retry, RetryOn,
+    Rewrite, Rule, Rules, Split, StatusCodes,
 };
 
 fn edits(edit: impl FnOnce(&mut FieldEdits) -> Result<(), crate::http::EditError>) -> FieldEdits {
@@ -167,6 +167,41 @@ fn the_next_try_gets_the_same_request() {
     assert!(again.starts_with("GET /v2/a HTTP/1.1\r\n"), "{again}");
     assert!(again.contains("\r\nX-Tenant: weir\r\n"), "{again}");
     assert!(again.contains("\r\nx-retry-attempt: 1\r\n"), "{again}");
+}
+
+#[test]
+fn a_share_of_the_requests_is_edited_by_itself() {
+    let filters = |value: &str| Filters {
+        request: edits(|fields| fields.set("X-Share", value)),
+        response: edits(|fields| fields.set("X-From", value)),
+        ..Filters::default()
+    };
+    let portion = |filters: Option<Filters>| Portion {
+        backend: 0,
+        weight: 1,
+        filters: filters.map(Arc::new),
+    };
+    let mut world = World::of(Setup {
+        rules: Rules::always(Handling {
+            filters: Some(Arc::new(filters("all"))),
+            ..Split::of([portion(None), portion(Some(filters("own")))]).into()
+        }),
+        ..Setup::default()
+    });
+    let client = world.client();
+    let mut counts = [0; 2];
+    for _ in 0..100 {
+        world.send(client, get("/"));
+        let arrived = world.busy_endpoint_read();
+        let is_own = arrived.contains("\r\nX-Share: own\r\n");
+        assert_eq!(arrived.contains("\r\nX-Share: all\r\n"), !is_own);
+        world.send(world.endpoint(), ok("x"));
+        let from = if is_own { "own" } else { "all" };
+        let line = format!("\r\nX-From: {from}\r\n");
+        assert!(world.read(client).contains(&line), "{from}");
+        counts[usize::from(is_own)] += 1;
+    }
+    assert!(counts.iter().all(|count| *count > 20), "{counts:?}");
 }
 
 #[test]
