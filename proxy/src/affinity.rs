@@ -58,6 +58,11 @@ impl Affinity {
         self.program.source()
     }
 
+    /// Whether it is the client's address and nothing else. Then it needs no request: see [`client_key`].
+    pub fn is_client_address(&self) -> bool {
+        self.program.is_source_address()
+    }
+
     /// What its values are, if it can be told that they bind no request at all.
     pub fn unusable(&self) -> Option<Kind> {
         let kind = self.program.kind()?;
@@ -70,18 +75,21 @@ impl Affinity {
             Value::Borrowed(text) => key_of(text.as_bytes()),
             Value::Text(text) => key_of(text.as_bytes()),
             Value::Bytes(bytes) => key_of(&bytes),
-            Value::Address(address) => {
-                use std::io::Write;
-                // The longest address of either family has 45 characters.
-                let mut text = [0; 45];
-                let mut rest = &mut text[..];
-                write!(rest, "{address}").map_err(|_| Unbound::EvaluationError)?;
-                let length = 45 - rest.len();
-                key_of(&text[..length])
-            }
+            Value::Address(address) => Ok(client_key(address)),
             Value::Bool(_) | Value::Other => Err(Unbound::WrongType),
         }
     }
+}
+
+/// What `source.address` binds the clients at an address by.
+pub fn client_key(client: IpAddr) -> AffinityKey {
+    use std::io::Write;
+    // The longest address of either family has 45 characters: writing it cannot fail.
+    let mut text = [0; 45];
+    let mut rest = &mut text[..];
+    let _ = write!(rest, "{client}");
+    let length = 45 - rest.len();
+    AffinityKey::of(&text[..length])
 }
 
 fn key_of(value: &[u8]) -> Result<AffinityKey, Unbound> {

@@ -1,10 +1,12 @@
-//! All a worker needs to serve, immutable: listeners, routes and backends. A change of configuration makes a new
+//! All a worker needs to serve, immutable: listeners, routes, L4 services and backends. A change of configuration makes a new
 //! snapshot; what is in flight keeps the one it began with, and what the balancer learned stays in the tables.
 
 mod changes;
+mod l4;
 mod lineage;
 
 pub use changes::Changes;
+pub use l4::{L4Service, Transport};
 pub use lineage::Lineage;
 
 use std::net::SocketAddr;
@@ -26,6 +28,8 @@ pub struct Snapshot {
     pub revision: u64,
     /// In the order of the numbers.
     listeners: Vec<(ListenerId, Listener)>,
+    /// In the order of the numbers.
+    l4_services: Vec<(ListenerId, L4Service)>,
     backends: Vec<Backend>,
     /// Of the backends, in the same order.
     policies: Vec<BackendPolicy>,
@@ -33,11 +37,11 @@ pub struct Snapshot {
     generations: Vec<u64>,
 }
 
-/// Number of a listener. One whose address stays keeps it over snapshots, and it is never given to another.
+/// Number of a listener, or of an L4 service. One whose address stays keeps it over snapshots, and it is never given to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u32);
 
-/// Where clients connect, and who serves them.
+/// Where clients connect for HTTP, and who serves them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     pub address: SocketAddr,
@@ -45,10 +49,17 @@ pub struct Listener {
     pub rules: Rules,
 }
 
+/// What clients can reach, with its numbers.
+struct Numbered {
+    listeners: Vec<(ListenerId, Listener)>,
+    l4_services: Vec<(ListenerId, L4Service)>,
+}
+
 /// What a snapshot is made from: the same, before endpoints have rows in the tables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub listeners: Vec<Listener>,
+    pub l4_services: Vec<L4Service>,
     pub backends: Vec<BackendPlan>,
 }
 
@@ -119,6 +130,7 @@ impl Plan {
         };
         Self {
             listeners: listen.iter().map(listener).collect(),
+            l4_services: Vec::new(),
             backends: vec![BackendPlan {
                 kind: BackendKind::Service,
                 namespace: "default".into(),
@@ -145,6 +157,14 @@ impl Plan {
         self
     }
 
+    /// Addresses that TCP clients connect to: of listeners, and of L4 services.
+    pub fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let listeners = self.listeners.iter().map(|listener| listener.address);
+        let services = self.l4_services.iter();
+        let services = services.filter(|service| service.transport == Transport::Tcp);
+        listeners.chain(services.map(|service| service.address))
+    }
+
     /// The endpoints of all backends.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.backends.iter().flat_map(|backend| &backend.targets)
@@ -154,17 +174,26 @@ impl Plan {
 impl Snapshot {
     /// Gives the endpoints rows, and the listeners the numbers of their places.
     pub fn new(revision: u64, plan: Plan, rows: &mut EndpointRows) -> Result<Self, TablesFull> {
-        let listeners = (0..).map(ListenerId).zip(plan.listeners).collect();
-        Self::build(revision, listeners, plan.backends, rows)
+        let mut ids = (0..).map(ListenerId);
+        let numbered = Numbered {
+            listeners: ids.by_ref().zip(plan.listeners).collect(),
+            l4_services: ids.zip(plan.l4_services).collect(),
+        };
+        Self::build(revision, numbered, plan.backends, rows)
     }
 
     fn build(
         revision: u64,
-        mut listeners: Vec<(ListenerId, Listener)>,
+        numbered: Numbered,
         backends: Vec<BackendPlan>,
         rows: &mut EndpointRows,
     ) -> Result<Self, TablesFull> {
+        let Numbered {
+            mut listeners,
+            mut l4_services,
+        } = numbered;
         listeners.sort_by_key(|(id, _)| *id);
+        l4_services.sort_by_key(|(id, _)| *id);
         let policies = backends.iter();
         let policies = policies.map(|backend| backend.policy.clone()).collect();
         let backends: Vec<Backend> = backends
@@ -175,6 +204,7 @@ impl Snapshot {
         Ok(Self {
             revision,
             listeners,
+            l4_services,
             generations: generations(&backends),
             backends,
             policies,

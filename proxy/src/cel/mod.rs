@@ -130,6 +130,11 @@ impl Program {
         Kind::of(&self.expression)
     }
 
+    /// Whether it is `source.address`, as text or as it is.
+    pub fn is_source_address(&self) -> bool {
+        self.shape == Shape::Attribute(Attribute::SourceAddress)
+    }
+
     /// Whether it asks anything of the request.
     pub fn reads_request(&self) -> bool {
         !self.reads.iter().all(|one| one.is_of_response())

@@ -4,11 +4,13 @@ use super::problem::Problems;
 use super::reader::{Context, Cursor, Object, closest};
 use super::resources::{Id, Resources};
 use super::tree::Node;
-use super::{agentgateway, annotations, gateway, http_route, secret, service, weir_policy};
+use super::{
+    agentgateway, annotations, gateway, http_route, l4_route, secret, service, weir_policy,
+};
 use crate::route::Created;
 
 /// Kinds with the API versions they are read in.
-const KINDS: [(&str, &str, Read); 8] = [
+const KINDS: [(&str, &str, Read); 10] = [
     (
         "gateway.networking.k8s.io/v1",
         "Gateway",
@@ -18,6 +20,16 @@ const KINDS: [(&str, &str, Read); 8] = [
         "gateway.networking.k8s.io/v1",
         "HTTPRoute",
         http_route::read_http_route,
+    ),
+    (
+        "gateway.networking.k8s.io/v1alpha2",
+        "TCPRoute",
+        l4_route::read_tcp_route,
+    ),
+    (
+        "gateway.networking.k8s.io/v1alpha2",
+        "UDPRoute",
+        l4_route::read_udp_route,
     ),
     ("v1", "Service", service::read_service),
     (
@@ -40,7 +52,7 @@ const KINDS: [(&str, &str, Read); 8] = [
 ];
 
 /// Kinds Weir will read one day.
-const LATER: [&str; 4] = ["GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"];
+const LATER: [&str; 2] = ["GRPCRoute", "TLSRoute"];
 
 type Read = for<'a> fn(&mut Object<'a>, Metadata<'a>, &mut Resources<'a>);
 

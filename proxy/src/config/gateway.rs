@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::document::{Metadata, checked_name};
 use super::reader::{Cursor, Object};
-use super::resources::{Gateway, GatewayListener, Resources};
+use super::resources::{Gateway, GatewayListener, Protocol, Resources};
 use crate::route::Host;
+use crate::snapshot::Transport;
 
 pub fn read_gateway<'a>(
     object: &mut Object<'a>,
@@ -84,9 +85,19 @@ fn read_listener<'a>(at: &Cursor<'a>) -> Option<GatewayListener<'a>> {
     let at_port = listener.required("port");
     let port = at_port.as_ref().and_then(Cursor::port);
     let protocol = listener.required("protocol").and_then(|protocol| {
-        protocol.supported_choice(&[("HTTP", ())], &["HTTPS", "TLS", "TCP", "UDP"])
+        let protocols = [
+            Protocol::Http,
+            Protocol::L4(Transport::Tcp),
+            Protocol::L4(Transport::Udp),
+        ];
+        let protocols = protocols.map(|protocol| (protocol.name(), protocol));
+        protocol.supported_choice(&protocols, &["HTTPS", "TLS"])
     });
     let host = match listener.optional("hostname") {
+        Some(host) if matches!(protocol, Some(Protocol::L4(_))) => {
+            host.error("is of requests; leave it out, or write `protocol: HTTP`");
+            None
+        }
         Some(host) => read_host(&host),
         None => Some(Host::Any),
     };
@@ -96,11 +107,11 @@ fn read_listener<'a>(at: &Cursor<'a>) -> Option<GatewayListener<'a>> {
     };
     listener.unsupported(&["tls"]);
     listener.finish();
-    protocol?;
     Some(GatewayListener {
         name: name?,
         port: port?,
         at_port: at_port?,
+        protocol: protocol?,
         host: host?,
         is_open: is_open?,
     })

@@ -9,6 +9,7 @@ use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
 use super::traffic::{read_retry, read_timeouts};
 use crate::route::{FieldMatch, Match, PathMatch, Pattern};
+use crate::snapshot::Transport;
 
 /// As the Gateway API limits them.
 const MAX_WEIGHT: i128 = 1_000_000;
@@ -68,7 +69,7 @@ pub fn read_http_route<'a>(
     });
 }
 
-fn read_parent<'a>(at: &Cursor<'a>, namespace: &str) -> Option<ParentRef<'a>> {
+pub fn read_parent<'a>(at: &Cursor<'a>, namespace: &str) -> Option<ParentRef<'a>> {
     let mut parent = at.object()?;
     if let Some(group) = parent.optional("group") {
         group.choice(&[("gateway.networking.k8s.io", ())])?;
@@ -138,7 +139,7 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     }
     let backends: Vec<BackendRef<'a>> = backends
         .iter()
-        .filter_map(|backend| read_backend(backend, namespace))
+        .filter_map(|backend| read_backend(backend, namespace, Transport::Tcp))
         .collect();
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
@@ -269,7 +270,12 @@ enum TargetKind {
     Backend,
 }
 
-fn read_backend<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>> {
+/// A backend that requests, connections or datagrams over `transport` go to.
+pub fn read_backend<'a>(
+    at: &Cursor<'a>,
+    namespace: &str,
+    transport: Transport,
+) -> Option<BackendRef<'a>> {
     let mut object = at.object()?;
     let group = match object.optional("group") {
         Some(group) => group.choice(&[("", ""), ("agentgateway.dev", "agentgateway.dev")])?,
@@ -301,6 +307,7 @@ fn read_backend<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>> 
             BackendTarget::Service {
                 id,
                 port: port.port()?,
+                transport,
             }
         }
         (TargetKind::Backend, "agentgateway.dev") => BackendTarget::Backend(id),

@@ -14,6 +14,7 @@ mod filters;
 mod gateway;
 mod health;
 mod http_route;
+mod l4_route;
 mod locality;
 mod problem;
 mod quick;
@@ -22,6 +23,7 @@ mod redirect;
 mod resolve;
 mod resolve_backends;
 mod resolve_endpoints;
+mod resolve_l4;
 mod resolve_listeners;
 mod resolve_policies;
 mod resources;
@@ -78,7 +80,8 @@ pub fn check(sources: &[Source], own: Option<&Locality>) -> Checked {
     }
     let plan = resolve::plan(&resources, own);
     let resources = resources.count;
-    if plan.listeners.is_empty() && !problems.has_errors() {
+    let serves_nothing = plan.listeners.is_empty() && plan.l4_services.is_empty();
+    if serves_nothing && !problems.has_errors() {
         problems.push(nothing_to_serve(sources));
     }
     let is_refused = problems.has_errors();

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::reader::closest;
 use super::resolve_backends::Backends;
+use super::resolve_l4;
 use super::resolve_listeners::Listeners;
 use super::resolve_policies::{self, Way};
 use super::resources::{
-    BackendRef, Gateway, GatewayListener, HttpRoute, Id, ParentRef, Resources, RouteRule,
+    BackendRef, Gateway, GatewayListener, HttpRoute, Id, L4Route, ParentRef, PolicyTargetKind,
+    Protocol, Resources, RouteRule,
 };
 use crate::balance::Locality;
 use crate::route::{Filters, Handling, Host, Origin, Portion, Rule, Split};
@@ -24,16 +26,28 @@ pub fn plan(resources: &Resources<'_>, own: Option<&Locality>) -> Plan {
     };
     for route in &resources.routes {
         for backend in route.rules.iter().flat_map(|rule| &rule.backends) {
-            attachment.backends.find(backend);
+            let unserved = "its requests are answered with 503";
+            attachment.backends.find(backend, unserved);
         }
         for parent in &route.parents {
             attachment.attach(route, parent);
         }
     }
+    for route in &resources.l4_routes {
+        for backend in &route.backends {
+            let unserved = "its clients are turned away";
+            attachment.backends.find(backend, unserved);
+        }
+        for parent in &route.parents {
+            attachment.attach_l4(route, parent);
+        }
+    }
     attachment.backends.report_unknown(resources);
     resolve_policies::report_unknown(resources);
+    let (listeners, l4_services) = attachment.listeners.finish();
     Plan {
-        listeners: attachment.listeners.finish(),
+        listeners,
+        l4_services,
         backends: attachment.backends.into_plans(),
     }
 }
@@ -48,12 +62,7 @@ struct Attachment<'r> {
 impl<'r> Attachment<'r> {
     /// Adds the rules of a route to the listeners that it names as a parent.
     fn attach(&mut self, route: &'r HttpRoute<'r>, parent: &ParentRef<'_>) {
-        let Some(gateway) = self.gateways.get(&parent.gateway).copied() else {
-            let known = self.gateways.keys().copied();
-            let message = missing("Gateway", &parent.gateway, known);
-            return parent.cursor.error(message);
-        };
-        let Some(open) = open_listeners(gateway, route, parent) else {
+        let Some((gateway, open)) = self.open_listeners(&route.id, Protocol::Http, parent) else {
             return;
         };
         let mut is_attached = false;
@@ -72,6 +81,91 @@ impl<'r> Attachment<'r> {
         }
     }
 
+    /// Has the listeners that a TCPRoute or UDPRoute names as a parent served by it.
+    fn attach_l4(&mut self, route: &'r L4Route<'r>, parent: &ParentRef<'_>) {
+        let protocol = Protocol::L4(route.transport);
+        let Some((gateway, open)) = self.open_listeners(&route.id, protocol, parent) else {
+            return;
+        };
+        for listener in open {
+            let way = Way {
+                gateway: &gateway.id,
+                listener: listener.name,
+                route: (protocol.route_kind(), &route.id),
+                rule: route.rule_name,
+            };
+            let said = self.backends.on_the_way(&way);
+            let retry = said.retry.map(|said| said.value).unwrap_or_default();
+            let mut shares = Vec::new();
+            for backend in &route.backends {
+                if let Some(place) = self.backends.place(&backend.target, &way) {
+                    let policy = self.backends.policy(place);
+                    resolve_l4::check_policy(backend, route.transport, policy);
+                    shares.push((place, backend.weight));
+                }
+            }
+            let split = Split::new(shares);
+            let way = (&gateway.id, listener.name);
+            let l4 = &mut self.listeners.l4;
+            l4.attach(way, route, parent, &split, retry);
+        }
+    }
+
+    /// The Gateway a route names as a parent, and those listeners of it that take the route; if there are none, that is
+    /// reported.
+    fn open_listeners(
+        &self,
+        route: &Id,
+        protocol: Protocol,
+        parent: &ParentRef<'_>,
+    ) -> Option<(&'r Gateway<'r>, Vec<&'r GatewayListener<'r>>)> {
+        let Some(gateway) = self.gateways.get(&parent.gateway).copied() else {
+            let known = self.gateways.keys().copied();
+            let message = missing("Gateway", &parent.gateway, known);
+            parent.cursor.error(message);
+            return None;
+        };
+        let mut listeners: Vec<&GatewayListener<'_>> = gateway
+            .listeners
+            .iter()
+            .filter(|listener| parent.section.is_none_or(|name| name == listener.name))
+            .filter(|listener| parent.port.is_none_or(|port| port == listener.port))
+            .collect();
+        if listeners.is_empty() {
+            // The one that is meant may be one with a problem of its own.
+            if gateway.is_whole {
+                let names: Vec<&str> = gateway.listeners.iter().map(|one| one.name).collect();
+                parent.cursor.error(format!(
+                    "Gateway {} has no such listener; it has {}",
+                    gateway.id,
+                    names.join(", ")
+                ));
+            }
+            return None;
+        }
+        listeners.retain(|listener| listener.protocol == protocol);
+        if listeners.is_empty() {
+            if gateway.is_whole || parent.section.is_some() {
+                parent.cursor.error(format!(
+                    "Gateway {} has no such listener for {}s; add one with `protocol: {}`",
+                    gateway.id,
+                    protocol.route_kind().name(),
+                    protocol.name(),
+                ));
+            }
+            return None;
+        }
+        listeners.retain(|listener| listener.is_open || gateway.id.namespace == route.namespace);
+        if listeners.is_empty() {
+            parent.cursor.error(format!(
+                "Gateway {} takes no routes of namespace {}; set `allowedRoutes.namespaces.from: All` there",
+                gateway.id, route.namespace
+            ));
+            return None;
+        }
+        Some((gateway, listeners))
+    }
+
     /// The rules of a route for requests that come this way, for any host.
     fn rules(
         &mut self,
@@ -84,7 +178,7 @@ impl<'r> Attachment<'r> {
             let way = Way {
                 gateway: &gateway.id,
                 listener,
-                route: &route.id,
+                route: (PolicyTargetKind::Route, &route.id),
                 rule: rule.name,
             };
             let said = self.backends.on_the_way(&way);
@@ -126,44 +220,6 @@ fn filters_of(rule: &RouteRule<'_>, backend: &BackendRef<'_>) -> Option<Arc<Filt
         Some(common) => Arc::new(common.followed_by(own)),
         None => Arc::clone(own),
     })
-}
-
-/// The listeners a route may attach to; if there are none, that is reported.
-fn open_listeners<'r>(
-    gateway: &'r Gateway<'r>,
-    route: &HttpRoute<'_>,
-    parent: &ParentRef<'_>,
-) -> Option<Vec<&'r GatewayListener<'r>>> {
-    let named: Vec<&GatewayListener<'_>> = gateway
-        .listeners
-        .iter()
-        .filter(|listener| parent.section.is_none_or(|name| name == listener.name))
-        .filter(|listener| parent.port.is_none_or(|port| port == listener.port))
-        .collect();
-    if named.is_empty() {
-        // The one that is meant may be one with a problem of its own.
-        if gateway.is_whole {
-            let names: Vec<&str> = gateway.listeners.iter().map(|one| one.name).collect();
-            parent.cursor.error(format!(
-                "Gateway {} has no such listener; it has {}",
-                gateway.id,
-                names.join(", ")
-            ));
-        }
-        return None;
-    }
-    let open: Vec<&GatewayListener<'_>> = named
-        .into_iter()
-        .filter(|listener| listener.is_open || gateway.id.namespace == route.id.namespace)
-        .collect();
-    if open.is_empty() {
-        parent.cursor.error(format!(
-            "Gateway {} takes no routes of namespace {}; set `allowedRoutes.namespaces.from: All` there",
-            gateway.id, route.id.namespace
-        ));
-        return None;
-    }
-    Some(open)
 }
 
 /// The hosts of a route that a listener serves.

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use super::resolve::missing;
 use super::resolve_endpoints::Endpoints;
 use super::resolve_policies::{Policies, Way};
-use super::resources::{BackendRef, BackendTarget, Id, Resources, Service, StaticBackend};
+use super::resources::{
+    BackendRef, BackendTarget, Id, Resources, Service, ServicePort, StaticBackend,
+};
 use super::treatment::Treatment;
 use crate::balance::{BackendKind, Locality, Weight};
-use crate::snapshot::{BackendPlan, Target};
+use crate::snapshot::{BackendPlan, BackendPolicy, Target, Transport};
 
 pub struct Backends<'r> {
     endpoints: Endpoints<'r>,
@@ -42,13 +44,18 @@ impl<'r> Backends<'r> {
         }
     }
 
-    /// Whether the backend referred to is there; reported if not.
-    pub fn find(&mut self, reference: &'r BackendRef<'r>) -> bool {
+    /// Whether the backend referred to is there; reported if not. `unserved` says what becomes of its traffic if it has no
+    /// endpoint.
+    pub fn find(&mut self, reference: &'r BackendRef<'r>, unserved: &str) -> bool {
         if self.found.contains_key(&reference.target) {
             return true;
         }
         let found = match &reference.target {
-            BackendTarget::Service { id, port } => self.service(reference, id, *port),
+            BackendTarget::Service {
+                id,
+                port,
+                transport,
+            } => self.service(reference, id, (*port, *transport), unserved),
             BackendTarget::Backend(id) => self.static_backend(reference, id),
         };
         let is_there = found.is_some();
@@ -82,6 +89,11 @@ impl<'r> Backends<'r> {
         Some(place)
     }
 
+    /// How a backend that was [placed](Self::place) is treated.
+    pub fn policy(&self, place: usize) -> &BackendPolicy {
+        &self.plans[place].policy
+    }
+
     /// What policies say of the requests that come this way.
     pub fn on_the_way(&self, way: &Way<'_>) -> Treatment {
         self.policies.on_the_way(way)
@@ -103,18 +115,26 @@ impl<'r> Backends<'r> {
         }
     }
 
-    fn service(&self, reference: &BackendRef<'_>, id: &Id, port: u16) -> Option<Found> {
+    fn service(
+        &self,
+        reference: &BackendRef<'_>,
+        id: &Id,
+        (port, transport): (u16, Transport),
+        unserved: &str,
+    ) -> Option<Found> {
         let Some(service) = self.services.get(id) else {
             let message = missing("Service", id, self.services.keys().copied());
             reference.cursor.error(message);
             return None;
         };
-        let Some(found) = service.ports.iter().find(|one| one.port == port) else {
-            reference.cursor.error(service.missing_port(port)?);
+        let is_meant = |one: &&ServicePort<'_>| one.port == port && one.transport == transport;
+        let Some(found) = service.ports.iter().find(is_meant) else {
+            let message = service.missing_port(port, Some(transport))?;
+            reference.cursor.error(message);
             return None;
         };
         Some(Found {
-            targets: self.endpoints.of(service, found),
+            targets: self.endpoints.of(service, found, unserved),
             own: Treatment::default(),
             places: Vec::new(),
         })

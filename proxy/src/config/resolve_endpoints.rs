@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use super::locality::completed;
-use super::resources::{EndpointSlice, Id, Readiness, Resources, Service, ServicePort};
+use super::resources::{EndpointSlice, Id, Readiness, Resources, Service, ServicePort, SlicePort};
 use crate::balance::{Locality, LocalityPolicy};
 use crate::snapshot::Target;
 
@@ -31,13 +31,13 @@ impl<'r> Endpoints<'r> {
     }
 
     /// The endpoints of all slices that may be used: the ready ones; where there are none, those that still answer.
-    pub fn of(&self, service: &Service<'_>, port: &ServicePort<'_>) -> Vec<Target> {
+    pub fn of(&self, service: &Service<'_>, port: &ServicePort<'_>, unserved: &str) -> Vec<Target> {
         let mut candidates = self.candidates(service, port);
         let best = candidates.iter().map(|one| one.readiness).min();
         candidates.retain(|one| Some(one.readiness) == best && one.readiness != Readiness::Unready);
         if candidates.is_empty() {
             service.cursor.warning(format!(
-                "has no ready endpoint for port {}: its requests are answered with 503",
+                "has no ready endpoint for port {}: {unserved}",
                 port.port
             ));
             return Vec::new();
@@ -49,7 +49,7 @@ impl<'r> Endpoints<'r> {
             .collect();
         if !targets.is_empty() && targets.iter().all(|one| one.weight.is_drained()) {
             service.cursor.warning(format!(
-                "has only endpoints of weight 0 for port {}: its requests are answered with 503",
+                "has only endpoints of weight 0 for port {}: {unserved}",
                 port.port
             ));
         }
@@ -62,7 +62,7 @@ impl<'r> Endpoints<'r> {
             );
         } else if targets.is_empty() {
             cursor.warning(format!(
-                "no endpoint for port {} is where the proxy is: its requests are answered with 503",
+                "no endpoint for port {} is where the proxy is: {unserved}",
                 port.port
             ));
         }
@@ -74,7 +74,9 @@ impl<'r> Endpoints<'r> {
         let mut candidates = Vec::new();
         let mut seen = HashSet::new();
         for slice in self.slices.get(&service.id).into_iter().flatten() {
-            let Some(port) = slice.ports.iter().find(|one| one.name == port.name) else {
+            let is_meant =
+                |one: &&SlicePort<'_>| one.name == port.name && one.transport == port.transport;
+            let Some(port) = slice.ports.iter().find(is_meant) else {
                 continue;
             };
             for endpoint in &slice.endpoints {

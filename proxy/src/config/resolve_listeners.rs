@@ -3,17 +3,20 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use super::resources::{Gateway, GatewayListener, Id};
+use super::resolve_l4::L4Listeners;
+use super::resources::{Gateway, GatewayListener, Id, Protocol};
 use crate::route::{Host, Rule, Rules};
-use crate::snapshot::Listener;
+use crate::snapshot::{L4Service, Listener, Transport};
 
 #[derive(Default)]
 pub struct Listeners<'r> {
     list: Vec<Pending<'r>>,
     /// Gateway and name, to places in the list: one for each address.
     places: HashMap<(&'r Id, &'r str), Vec<usize>>,
+    /// Those below HTTP.
+    pub l4: L4Listeners<'r>,
     /// Where each address was first listened on.
-    taken: HashMap<SocketAddr, String>,
+    taken: HashMap<(Transport, SocketAddr), String>,
 }
 
 struct Pending<'r> {
@@ -38,13 +41,24 @@ impl<'r> Listeners<'r> {
         for listener in &gateway.listeners {
             for ip in &gateway.addresses {
                 let address = SocketAddr::new(*ip, listener.port);
-                if let Some(first) = self.taken.get(&address) {
+                let key = (listener.protocol.transport(), address);
+                if let Some(first) = self.taken.get(&key) {
+                    let remedy = match listener.protocol {
+                        Protocol::Http => {
+                            "choose another port, or one listener and routes with hostnames"
+                        }
+                        Protocol::L4(_) => "choose another port",
+                    };
                     listener.at_port.error(format!(
-                        "{address} is listened on already at {first}; choose another port, or one listener and routes with hostnames"
+                        "{address} is listened on already at {first}; {remedy}"
                     ));
                     continue;
                 }
-                self.taken.insert(address, listener.at_port.place());
+                self.taken.insert(key, listener.at_port.place());
+                if let Protocol::L4(transport) = listener.protocol {
+                    self.l4.add(&gateway.id, listener, transport, address);
+                    continue;
+                }
                 let places = self.places.entry((&gateway.id, listener.name));
                 places.or_default().push(self.list.len());
                 self.list.push(Pending {
@@ -80,7 +94,7 @@ impl<'r> Listeners<'r> {
         }
     }
 
-    pub fn finish(self) -> Vec<Listener> {
+    pub fn finish(self) -> (Vec<Listener>, Vec<L4Service>) {
         let finished = self.list.into_iter().map(|pending| {
             if pending.last_route.is_none() {
                 pending
@@ -93,6 +107,6 @@ impl<'r> Listeners<'r> {
                 rules: Rules::new(pending.rules),
             }
         });
-        finished.collect()
+        (finished.collect(), self.l4.finish())
     }
 }

@@ -5,17 +5,19 @@ use std::collections::HashMap;
 use super::reader::closest;
 use super::resolve::missing;
 use super::resources::{
-    BackendTarget, Gateway, HttpRoute, Id, PolicyTarget, PolicyTargetKind, Resources, Section,
-    Service,
+    BackendTarget, Gateway, HttpRoute, Id, L4Route, PolicyTarget, PolicyTargetKind, Resources,
+    Section, Service,
 };
 use super::treatment::Treatment;
+use crate::snapshot::Transport;
 
 /// The way requests take to a backend.
 #[derive(Clone, Copy, Debug)]
 pub struct Way<'r> {
     pub gateway: &'r Id,
     pub listener: &'r str,
-    pub route: &'r Id,
+    /// Its kind, and its name.
+    pub route: (PolicyTargetKind, &'r Id),
     pub rule: Option<&'r str>,
 }
 
@@ -53,7 +55,7 @@ impl<'r> Policies<'r> {
         use PolicyTargetKind::{Backend, Service};
         let whole = Section::Whole;
         let (of_port, of_backend) = match backend {
-            BackendTarget::Service { id, port } => (
+            BackendTarget::Service { id, port, .. } => (
                 Some((Service, id, Section::Port(*port))),
                 (Service, id, whole),
             ),
@@ -85,11 +87,12 @@ impl<'r> Policies<'r> {
 
 /// What policies about a way may be about, the most specific first.
 fn keys<'w>(way: &Way<'w>) -> [Option<Key<'w>>; 4] {
-    use PolicyTargetKind::{Gateway, Route};
+    use PolicyTargetKind::Gateway;
     let whole = Section::Whole;
+    let (kind, route) = way.route;
     [
-        way.rule.map(|rule| (Route, way.route, Section::Name(rule))),
-        Some((Route, way.route, whole)),
+        way.rule.map(|rule| (kind, route, Section::Name(rule))),
+        Some((kind, route, whole)),
         Some((Gateway, way.gateway, Section::Name(way.listener))),
         Some((Gateway, way.gateway, whole)),
     ]
@@ -108,6 +111,8 @@ pub fn report_unknown(resources: &Resources<'_>) {
 struct Known<'r> {
     gateways: HashMap<&'r Id, &'r Gateway<'r>>,
     routes: HashMap<&'r Id, &'r HttpRoute<'r>>,
+    tcp_routes: HashMap<&'r Id, &'r L4Route<'r>>,
+    udp_routes: HashMap<&'r Id, &'r L4Route<'r>>,
     services: HashMap<&'r Id, &'r Service<'r>>,
     backends: HashMap<&'r Id, ()>,
 }
@@ -115,7 +120,14 @@ struct Known<'r> {
 impl<'r> Known<'r> {
     fn new(resources: &'r Resources<'r>) -> Self {
         let backends = resources.backends.iter();
+        let l4_routes = |transport| {
+            let routes = resources.l4_routes.iter();
+            let routes = routes.filter(move |route| route.transport == transport);
+            routes.map(|route| (&route.id, route)).collect()
+        };
         Self {
+            tcp_routes: l4_routes(Transport::Tcp),
+            udp_routes: l4_routes(Transport::Udp),
             gateways: resources
                 .gateways
                 .iter()
@@ -149,17 +161,33 @@ impl<'r> Known<'r> {
                 let names: Vec<&str> = route.rules.iter().filter_map(|rule| rule.name).collect();
                 missing_name(target, "rule", &names).filter(|_| route.is_whole)
             }
+            PolicyTargetKind::TcpRoute => Self::l4_problem(&self.tcp_routes, target),
+            PolicyTargetKind::UdpRoute => Self::l4_problem(&self.udp_routes, target),
             PolicyTargetKind::Service => {
                 let Some(service) = self.services.get(id) else {
                     return Some(missing(kind, id, self.services.keys().copied()));
                 };
                 match target.section {
-                    Section::Port(port) => service.missing_port(port),
+                    Section::Port(port) => service.missing_port(port, None),
                     _ => None,
                 }
             }
             PolicyTargetKind::Backend => (!self.backends.contains_key(id))
                 .then(|| missing(kind, id, self.backends.keys().copied())),
+        }
+    }
+
+    fn l4_problem(
+        routes: &HashMap<&Id, &L4Route<'_>>,
+        target: &PolicyTarget<'_>,
+    ) -> Option<String> {
+        match routes.get(&target.id) {
+            Some(route) => missing_name(target, "rule", route.rule_name.as_slice()),
+            None => Some(missing(
+                target.kind.name(),
+                &target.id,
+                routes.keys().copied(),
+            )),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::reader::Cursor;
 use super::treatment::Treatment;
 use crate::balance::{Locality, Weight};
 use crate::route::{Created, Filters, Host, Match, Retry, Timeouts};
+use crate::snapshot::Transport;
 
 /// Name within a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +37,7 @@ impl std::fmt::Display for Id {
 pub struct Resources<'a> {
     pub gateways: Vec<Gateway<'a>>,
     pub routes: Vec<HttpRoute<'a>>,
+    pub l4_routes: Vec<L4Route<'a>>,
     pub services: Vec<Service<'a>>,
     pub slices: Vec<EndpointSlice<'a>>,
     pub backends: Vec<StaticBackend>,
@@ -59,9 +61,44 @@ pub struct GatewayListener<'a> {
     pub name: &'a str,
     pub port: u16,
     pub at_port: Cursor<'a>,
+    pub protocol: Protocol,
     pub host: Host,
     /// Routes of other namespaces may attach.
     pub is_open: bool,
+}
+
+/// What a listener speaks, and which routes attach to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Http,
+    L4(Transport),
+}
+
+impl Protocol {
+    /// As a Gateway names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::L4(Transport::Tcp) => "TCP",
+            Self::L4(Transport::Udp) => "UDP",
+        }
+    }
+
+    pub fn transport(self) -> Transport {
+        match self {
+            Self::Http => Transport::Tcp,
+            Self::L4(transport) => transport,
+        }
+    }
+
+    /// Of the routes that attach.
+    pub fn route_kind(self) -> PolicyTargetKind {
+        match self {
+            Self::Http => PolicyTargetKind::Route,
+            Self::L4(Transport::Tcp) => PolicyTargetKind::TcpRoute,
+            Self::L4(Transport::Udp) => PolicyTargetKind::UdpRoute,
+        }
+    }
 }
 
 pub struct HttpRoute<'a> {
@@ -73,6 +110,17 @@ pub struct HttpRoute<'a> {
     pub rules: Vec<RouteRule<'a>>,
     /// No rule was left out because of a problem.
     pub is_whole: bool,
+}
+
+/// A TCPRoute or a UDPRoute.
+pub struct L4Route<'a> {
+    pub id: Id,
+    pub cursor: Cursor<'a>,
+    pub transport: Transport,
+    pub parents: Vec<ParentRef<'a>>,
+    /// Of its only rule.
+    pub rule_name: Option<&'a str>,
+    pub backends: Vec<BackendRef<'a>>,
 }
 
 pub struct ParentRef<'a> {
@@ -105,7 +153,11 @@ pub struct BackendRef<'a> {
 /// What can be balanced over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BackendTarget {
-    Service { id: Id, port: u16 },
+    Service {
+        id: Id,
+        port: u16,
+        transport: Transport,
+    },
     Backend(Id),
 }
 
@@ -118,15 +170,23 @@ pub struct Service<'a> {
 }
 
 impl Service<'_> {
-    /// Says that it has no such port; `None` if it has.
-    pub fn missing_port(&self, port: u16) -> Option<String> {
-        if self.ports.iter().any(|one| one.port == port) {
+    /// Says that it has no such port, of this transport or of any; `None` if it has.
+    pub fn missing_port(&self, port: u16, transport: Option<Transport>) -> Option<String> {
+        let fits = |one: &ServicePort<'_>| transport.is_none_or(|it| it == one.transport);
+        if self.ports.iter().any(|one| one.port == port && fits(one)) {
             return None;
         }
-        let ports = self.ports.iter().map(|one| one.port.to_string());
+        let ports = self.ports.iter().map(|one| match one.transport {
+            Transport::Tcp => one.port.to_string(),
+            Transport::Udp => format!("{}/UDP", one.port),
+        });
         let ports = ports.collect::<Vec<_>>().join(", ");
+        let udp = match transport {
+            Some(Transport::Udp) => "UDP ",
+            _ => "",
+        };
         Some(format!(
-            "Service {} has no port {port}; it has {ports}",
+            "Service {} has no {udp}port {port}; it has {ports}",
             self.id
         ))
     }
@@ -136,6 +196,7 @@ pub struct ServicePort<'a> {
     /// Empty if it has none: there is only one then.
     pub name: &'a str,
     pub port: u16,
+    pub transport: Transport,
 }
 
 pub struct EndpointSlice<'a> {
@@ -149,6 +210,7 @@ pub struct EndpointSlice<'a> {
 pub struct SlicePort<'a> {
     pub name: &'a str,
     pub port: u16,
+    pub transport: Transport,
 }
 
 pub struct SliceEndpoint {
@@ -190,6 +252,8 @@ pub struct PolicyTarget<'a> {
 pub enum PolicyTargetKind {
     Gateway,
     Route,
+    TcpRoute,
+    UdpRoute,
     Service,
     Backend,
 }
@@ -199,6 +263,8 @@ impl PolicyTargetKind {
         match self {
             Self::Gateway => "Gateway",
             Self::Route => "HTTPRoute",
+            Self::TcpRoute => "TCPRoute",
+            Self::UdpRoute => "UDPRoute",
             Self::Service => "Service",
             Self::Backend => "AgentgatewayBackend",
         }

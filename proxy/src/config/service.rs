@@ -9,6 +9,7 @@ use super::resources::{
     EndpointSlice, Id, Readiness, Resources, Service, ServicePort, SliceEndpoint, SlicePort,
 };
 use crate::balance::{Locality, Weight};
+use crate::snapshot::Transport;
 
 /// Label of an EndpointSlice that says whose endpoints it holds.
 pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
@@ -65,26 +66,32 @@ fn read_port<'a>(at: &Cursor<'a>) -> Option<ServicePort<'a>> {
     object.ignored(&["targetPort", "nodePort"]);
     let name = object.optional("name");
     let port = object.required("port").and_then(|port| port.port());
-    let protocol = read_protocol(&mut object);
+    let transport = read_transport(&mut object);
     object.finish();
     let name = match name {
         Some(name) => name.text()?,
         None => "",
     };
-    protocol?;
-    Some(ServicePort { name, port: port? })
+    Some(ServicePort {
+        name,
+        port: port?,
+        transport: transport?,
+    })
 }
 
-fn read_protocol(object: &mut Object<'_>) -> Option<()> {
+fn read_transport(object: &mut Object<'_>) -> Option<Transport> {
     if let Some(application) = object.optional("appProtocol") {
         application.supported_choice(
-            &[("http", ()), ("kubernetes.io/ws", ())],
-            &["https", "kubernetes.io/h2c", "grpc", "tcp"],
+            &[("http", ()), ("kubernetes.io/ws", ()), ("tcp", ())],
+            &["https", "kubernetes.io/h2c", "grpc"],
         )?;
     }
     match object.optional("protocol") {
-        Some(protocol) => protocol.supported_choice(&[("TCP", ())], &["UDP", "SCTP"]),
-        None => Some(()),
+        Some(protocol) => {
+            let transports = [("TCP", Transport::Tcp), ("UDP", Transport::Udp)];
+            protocol.supported_choice(&transports, &["SCTP"])
+        }
+        None => Some(Transport::Tcp),
     }
 }
 
@@ -163,14 +170,17 @@ fn read_slice_port<'a>(at: &Cursor<'a>) -> Option<SlicePort<'a>> {
     let mut object = at.object()?;
     let name = object.optional("name");
     let port = object.required("port").and_then(|port| port.port());
-    let protocol = read_protocol(&mut object);
+    let transport = read_transport(&mut object);
     object.finish();
     let name = match name {
         Some(name) => name.text()?,
         None => "",
     };
-    protocol?;
-    Some(SlicePort { name, port: port? })
+    Some(SlicePort {
+        name,
+        port: port?,
+        transport: transport?,
+    })
 }
 
 fn read_endpoint(

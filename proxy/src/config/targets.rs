@@ -9,9 +9,11 @@ const PART_OF_BACKEND: &str = "backend.sessionAffinity must target the whole Age
 /// As the API limits them.
 const MAX_TARGETS: usize = 16;
 /// With the group of each.
-const KINDS: [(PolicyTargetKind, &str); 4] = [
+const KINDS: [(PolicyTargetKind, &str); 6] = [
     (PolicyTargetKind::Gateway, "gateway.networking.k8s.io"),
     (PolicyTargetKind::Route, "gateway.networking.k8s.io"),
+    (PolicyTargetKind::TcpRoute, "gateway.networking.k8s.io"),
+    (PolicyTargetKind::UdpRoute, "gateway.networking.k8s.io"),
     (PolicyTargetKind::Service, ""),
     (PolicyTargetKind::Backend, "agentgateway.dev"),
 ];
@@ -78,7 +80,10 @@ fn read_target<'a>(at: &Cursor<'a>, namespace: &str, binds: bool) -> Option<Poli
 
 fn read_section<'a>(at: &Cursor<'a>, kind: PolicyTargetKind, binds: bool) -> Option<Section<'a>> {
     match kind {
-        PolicyTargetKind::Gateway | PolicyTargetKind::Route => checked_name(at).map(Section::Name),
+        PolicyTargetKind::Gateway
+        | PolicyTargetKind::Route
+        | PolicyTargetKind::TcpRoute
+        | PolicyTargetKind::UdpRoute => checked_name(at).map(Section::Name),
         PolicyTargetKind::Service => {
             let text = at.text()?;
             let port = text.parse().ok().filter(|port| *port != 0);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::SocketAddr;
 
-use super::{BackendPolicy, Listener, ListenerId, Snapshot};
+use super::{BackendPolicy, ListenerId, Snapshot};
 use crate::balance::{Backend, BackendKind, Bucket, Endpoint, EndpointRow, Weight};
 
 /// From one snapshot to its successor.
@@ -12,8 +12,9 @@ use crate::balance::{Backend, BackendKind, Bucket, Endpoint, EndpointRow, Weight
 pub struct Changes {
     pub endpoints: Counts,
     pub backends: Counts,
+    /// L4 services included.
     pub listeners: Counts,
-    /// Listeners that stay and whose rules differ.
+    /// Listeners that stay and whose rules differ, and L4 services that lead elsewhere.
     pub routes: usize,
 }
 
@@ -36,14 +37,7 @@ impl Changes {
             },
             backends: Counts::between(&old.backends, &new.backends),
             listeners: Counts::between(&addresses(before), &addresses(after)),
-            routes: after
-                .listeners()
-                .filter(|(id, listener)| {
-                    before
-                        .rules(*id)
-                        .is_some_and(|rules| *rules != listener.rules)
-                })
-                .count(),
+            routes: rerouted(before, after),
         }
     }
 
@@ -140,6 +134,18 @@ impl<'a> Named<'a> {
     }
 }
 
+fn rerouted(before: &Snapshot, after: &Snapshot) -> usize {
+    let listeners = after.listeners().filter(|(id, listener)| {
+        let rules = before.rules(*id);
+        rules.is_some_and(|rules| *rules != listener.rules)
+    });
+    let services = after.l4_services().filter(|(id, service)| {
+        let known = before.l4_service(*id);
+        known.is_some_and(|known| known != *service)
+    });
+    listeners.count() + services.count()
+}
+
 fn rows_beyond(snapshot: &Snapshot, other: &Snapshot) -> usize {
     let rows: HashSet<EndpointRow> = snapshot.endpoints().map(|endpoint| endpoint.row).collect();
     rows.into_iter().filter(|row| !other.has(*row)).count()
@@ -166,10 +172,13 @@ fn moved_rows(old: &Named<'_>, new: &Named<'_>) -> usize {
 
 /// Rules aside, all there is about a listener is its address.
 fn addresses(snapshot: &Snapshot) -> HashMap<(ListenerId, SocketAddr), ()> {
-    let listeners = snapshot.listeners();
-    listeners
-        .map(|(id, Listener { address, .. })| ((id, *address), ()))
-        .collect()
+    let listeners = snapshot
+        .listeners()
+        .map(|(id, listener)| (id, listener.address));
+    let services = snapshot
+        .l4_services()
+        .map(|(id, service)| (id, service.address));
+    listeners.chain(services).map(|key| (key, ())).collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{Listener, ListenerId, Plan, Snapshot};
+use super::{BackendPlan, ListenerId, Numbered, Plan, Snapshot, Transport};
 use crate::balance::{Departed, Endpoint, EndpointRows, TablesFull};
 
 /// The current snapshot and those before it that may still be in use.
@@ -31,12 +31,12 @@ struct Past {
 
 impl Lineage {
     pub fn begin(plan: Plan, mut rows: EndpointRows) -> Result<Self, TablesFull> {
-        let listeners = u32::try_from(plan.listeners.len()).unwrap_or(u32::MAX);
+        let numbers = plan.listeners.len() + plan.l4_services.len();
         Ok(Self {
             current: Arc::new(Snapshot::new(1, plan, &mut rows)?),
             rows,
             past: VecDeque::new(),
-            next_listener: listeners,
+            next_listener: u32::try_from(numbers).unwrap_or(u32::MAX),
         })
     }
 
@@ -47,16 +47,17 @@ impl Lineage {
     /// What would come next. Until it is adopted nothing has changed; a draft that was made before is void.
     pub fn draft(&mut self, plan: Plan) -> Result<Snapshot, TablesFull> {
         self.forget_draft();
-        let listeners = self.number(plan.listeners);
         let revision = self.current.revision + 1;
-        Snapshot::build(revision, listeners, plan.backends, &mut self.rows)
+        let (numbered, backends) = self.number(plan);
+        Snapshot::build(revision, numbered, backends, &mut self.rows)
     }
 
     /// Makes the latest draft the current snapshot.
     pub fn adopt(&mut self, draft: Snapshot) -> &Arc<Snapshot> {
         let departed = self.rows.dismiss(|row| draft.has(row));
-        let listeners = draft.listeners().map(|(id, _)| id.0 + 1);
-        self.next_listener = listeners.fold(self.next_listener, u32::max);
+        let listeners = draft.listeners().map(|(id, _)| id);
+        let numbers = listeners.chain(draft.l4_services().map(|(id, _)| id));
+        self.next_listener = numbers.fold(self.next_listener, |next, id| next.max(id.0 + 1));
         let snapshot = std::mem::replace(&mut self.current, Arc::new(draft));
         self.past.push_back(Past { snapshot, departed });
         &self.current
@@ -95,19 +96,34 @@ impl Lineage {
         self.rows.retire(drafted);
     }
 
-    /// A listener whose address stays keeps its number.
-    fn number(&self, listeners: Vec<Listener>) -> Vec<(ListenerId, Listener)> {
+    /// A listener whose address stays keeps its number, and so does an L4 service.
+    fn number(&self, plan: Plan) -> (Numbered, Vec<BackendPlan>) {
+        let mut fresh = (self.next_listener..).map(ListenerId);
         let mut known: HashMap<SocketAddr, ListenerId> = self
             .current
             .listeners()
             .map(|(id, listener)| (listener.address, id))
             .collect();
-        let mut fresh = (self.next_listener..).map(ListenerId);
-        let numbered = listeners.into_iter().filter_map(|listener| {
+        let listeners = plan.listeners.into_iter().filter_map(|listener| {
             let id = known.remove(&listener.address).or_else(|| fresh.next())?;
             Some((id, listener))
         });
-        numbered.collect()
+        let listeners = listeners.collect();
+        let mut known: HashMap<(Transport, SocketAddr), ListenerId> = self
+            .current
+            .l4_services()
+            .map(|(id, service)| ((service.transport, service.address), id))
+            .collect();
+        let services = plan.l4_services.into_iter().filter_map(|service| {
+            let key = (service.transport, service.address);
+            let id = known.remove(&key).or_else(|| fresh.next())?;
+            Some((id, service))
+        });
+        let numbered = Numbered {
+            listeners,
+            l4_services: services.collect(),
+        };
+        (numbered, plan.backends)
     }
 }
 
@@ -118,7 +134,8 @@ mod tests {
     use super::*;
     use crate::balance::shared::{SharedTables, Sizes};
     use crate::balance::{EndpointRow, Weight};
-    use crate::snapshot::Target;
+    use crate::route::Split;
+    use crate::snapshot::{Changes, L4Service, Target};
 
     fn tables(capacity: usize) -> SharedTables {
         SharedTables::anonymous(Sizes {
@@ -228,5 +245,53 @@ mod tests {
         assert_eq!(ids(&lineage), [(81, 1), (80, 3)]);
         assert!(lineage.current().rules(ListenerId(0)).is_none());
         assert!(lineage.current().rules(ListenerId(3)).is_some());
+    }
+
+    #[test]
+    fn an_l4_service_keeps_its_number_and_shares_none_with_a_listener() {
+        let service = |transport, port| L4Service {
+            transport,
+            address: SocketAddr::from(([10, 0, 0, 1], port)),
+            split: Split::one(0),
+            more_tries: 0,
+            route: "default/raw".into(),
+        };
+        let with = |services: &[L4Service]| Plan {
+            l4_services: services.to_vec(),
+            ..plan(&[80], &[1])
+        };
+        let ids = |lineage: &Lineage| -> Vec<(u32, u16, Transport)> {
+            let services = lineage.current().l4_services();
+            services
+                .map(|(id, service)| (id.0, service.address.port(), service.transport))
+                .collect()
+        };
+        let (tcp, udp) = (service(Transport::Tcp, 53), service(Transport::Udp, 53));
+        let mut lineage = begin(&tables(2), with(&[tcp.clone(), udp.clone()]));
+        assert_eq!(
+            ids(&lineage),
+            [(1, 53, Transport::Tcp), (2, 53, Transport::Udp)]
+        );
+
+        let before = lineage.current().clone();
+        let elsewhere = L4Service {
+            split: Split::default(),
+            ..udp
+        };
+        next(
+            &mut lineage,
+            with(&[service(Transport::Tcp, 54), elsewhere]),
+        );
+        assert_eq!(
+            ids(&lineage),
+            [(2, 53, Transport::Udp), (3, 54, Transport::Tcp)]
+        );
+        let changes = Changes::between(&before, lineage.current()).to_string();
+        assert_eq!(changes, "listeners +1 -1, routes of 1 listener changed");
+        let served = lineage.current().l4_service(ListenerId(2));
+        let backends = served.map(|it| lineage.current().backends_of(it).count());
+        assert_eq!(backends, Some(0));
+        assert!(lineage.current().l4_service(ListenerId(0)).is_none());
+        assert!(lineage.current().rules(ListenerId(3)).is_none());
     }
 }

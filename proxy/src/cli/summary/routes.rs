@@ -6,7 +6,7 @@ use super::shortened;
 use crate::route::{
     FieldMatch, Handling, Host, Match, PathMatch, Pattern, Retry, RetryOn, Rule, Timeouts,
 };
-use crate::snapshot::Plan;
+use crate::snapshot::{L4Service, Plan, Transport};
 
 /// Characters of a condition that are shown.
 const CONDITION: usize = 40;
@@ -22,7 +22,30 @@ pub fn text(plan: &Plan, labels: &[String]) -> String {
         }
         text += "  anything else: 404\n";
     }
+    for service in &plan.l4_services {
+        let (address, transport) = (service.address, service.transport);
+        let _ = writeln!(text, "LISTENER {address} {transport}");
+        let _ = writeln!(text, "  all clients");
+        let _ = writeln!(text, "    to {}", l4_destination(service, labels));
+    }
     text
+}
+
+/// Where clients of an L4 service go, and by which route.
+fn l4_destination(service: &L4Service, labels: &[String]) -> String {
+    let shares: Vec<(usize, u64)> = service.split.weights().collect();
+    let mut parts = vec![match shares[..] {
+        [] => "nowhere: turned away".to_owned(),
+        _ => backends(&shares, labels),
+    }];
+    if service.transport == Transport::Tcp && service.more_tries != Retry::DEFAULT_ATTEMPTS {
+        let more = service.more_tries;
+        parts.push(format!("{} tries", u16::from(more) + 1));
+    }
+    if !service.route.is_empty() {
+        parts.push(format!("{}Route {}", service.transport, service.route));
+    }
+    parts.join("; ")
 }
 
 /// Which requests a rule is for.
@@ -36,7 +59,7 @@ fn requests(rule: &Rule) -> String {
 fn destination(rule: &Rule, labels: &[String]) -> String {
     let mut parts = vec![match rule.handling.redirect() {
         Some(redirect) => format!("elsewhere: {}", redirect.status),
-        None => backends(&rule.handling, labels),
+        None => handled(&rule.handling, labels),
     }];
     let retry = rule.handling.retry;
     if retry != Retry::default() {
@@ -86,20 +109,25 @@ fn conditions(matches: &Match) -> Vec<String> {
     method.chain(headers).chain(query).collect()
 }
 
-fn backends(handling: &Handling, labels: &[String]) -> String {
+fn handled(handling: &Handling, labels: &[String]) -> String {
     let shares: Vec<(usize, u64)> = handling.split.weights().collect();
-    let label = |place: usize| labels.get(place).map_or("?", String::as_str);
     match shares[..] {
         [] => "nowhere: 500".to_owned(),
-        [(only, _)] => label(only).to_owned(),
-        ref several => {
-            let each = several.iter();
-            let each: Vec<String> = each
-                .map(|(place, weight)| format!("{} ({weight})", label(*place)))
-                .collect();
-            each.join(", ")
-        }
+        _ => backends(&shares, labels),
     }
+}
+
+/// Backends, with their weights where there are several.
+fn backends(shares: &[(usize, u64)], labels: &[String]) -> String {
+    let label = |place: usize| labels.get(place).map_or("?", String::as_str);
+    if let [(only, _)] = shares {
+        return label(*only).to_owned();
+    }
+    let each = shares.iter();
+    let each: Vec<String> = each
+        .map(|(place, weight)| format!("{} ({weight})", label(*place)))
+        .collect();
+    each.join(", ")
 }
 
 /// How long a request may take, and one try of it.

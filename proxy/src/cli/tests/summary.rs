@@ -127,6 +127,30 @@ BACKEND default/api, Backend
 }
 
 #[test]
+fn listeners_below_http_are_shown_with_where_their_clients_go() {
+    let text = SHOP.replace(
+        "protocol: HTTP}]",
+        "protocol: HTTP}, {name: raw, port: 8082, protocol: TCP}, {name: dns, port: 53, protocol: UDP}]",
+    ) + "---
+apiVersion: gateway.networking.k8s.io/v1alpha2
+kind: TCPRoute
+metadata: {name: raw}
+spec:
+  parentRefs: [{name: web}]
+  rules: [{backendRefs: [{name: shop, port: 80, weight: 9}, {group: agentgateway.dev, kind: AgentgatewayBackend, name: api}]}]
+";
+    let printed = printed(&text, Extent::Short);
+    let expected = "LISTENER 0.0.0.0:8082 TCP
+  all clients
+    to default/shop#2 (9), default/api#2 (1); TCPRoute default/raw
+LISTENER 0.0.0.0:53 UDP
+  all clients
+    to nowhere: turned away
+";
+    assert!(printed.contains(expected), "{printed}");
+}
+
+#[test]
 fn of_many_endpoints_the_first_are_shown_and_all_on_demand() {
     let many: Vec<String> = (1..=40)
         .map(|last| format!("{{addresses: [10.0.1.{last}]}}"))

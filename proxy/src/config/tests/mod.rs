@@ -1,6 +1,7 @@
 //! Whole configurations as people write them, and what comes of them.
 
 mod checks;
+mod l4;
 mod locality;
 mod placement;
 mod policy_problems;

@@ -294,7 +294,7 @@ fn policies_about_what_is_not_there_are_told() {
         ),
         (
             "group: apps, kind: Deployment, name: shop",
-            "spec.targetRefs[0].kind: `Deployment` is not one of Gateway, HTTPRoute, Service, AgentgatewayBackend",
+            "spec.targetRefs[0].kind: `Deployment` is not one of Gateway, HTTPRoute, TCPRoute, UDPRoute, Service, AgentgatewayBackend",
         ),
         (
             "kind: Service, name: shop}, {group: gateway.networking.k8s.io, kind: Gateway, name: web",

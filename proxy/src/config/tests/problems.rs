@@ -77,12 +77,12 @@ const MISTAKES: [(&str, &str, &str); 34] = [
     (
         "protocol: HTTP",
         "protocol: HTTPS",
-        "7:40: error: Gateway default/web: spec.listeners[0].protocol: `HTTPS` is not supported yet; write HTTP",
+        "7:40: error: Gateway default/web: spec.listeners[0].protocol: `HTTPS` is not supported yet; write HTTP or TCP or UDP",
     ),
     (
         "protocol: HTTP",
         "protocol: SPDY",
-        "7:40: error: Gateway default/web: spec.listeners[0].protocol: `SPDY` is not one of HTTP",
+        "7:40: error: Gateway default/web: spec.listeners[0].protocol: `SPDY` is not one of HTTP, TCP, UDP",
     ),
     (
         "protocol: HTTP}",
@@ -253,7 +253,7 @@ fn a_file_that_is_no_yaml_does_not_hide_what_is_wrong_in_others() {
         name: name.to_owned(),
         text: text.to_owned(),
     };
-    let mistaken = changed(SHOP, "protocol: HTTP", "protocol: TCP");
+    let mistaken = changed(SHOP, "protocol: HTTP", "protocol: TLS");
     let sources = [
         source("a.yaml", "a: [1\nb: 2\n"),
         source("b.yaml", &mistaken),

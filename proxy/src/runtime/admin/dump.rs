@@ -31,8 +31,15 @@ pub struct ConfigDump {
 #[serde(rename_all = "camelCase")]
 pub struct ListenerDump {
     pub address: SocketAddr,
+    /// As its Gateway says.
+    #[serde(default = "http")]
+    pub protocol: String,
     /// All its rules lead to, as `namespace/name`.
     pub backends: Vec<String>,
+}
+
+fn http() -> String {
+    "HTTP".to_owned()
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,11 +128,21 @@ impl ConfigDump {
         };
         let listeners = snapshot.listeners().map(|(_, listener)| ListenerDump {
             address: listener.address,
+            protocol: http(),
             backends: listener
                 .rules
                 .backends()
                 .into_iter()
                 .filter_map(name)
+                .collect(),
+        });
+        let services = snapshot.l4_services().map(|(_, service)| ListenerDump {
+            address: service.address,
+            protocol: service.transport.to_string(),
+            backends: service
+                .split
+                .weights()
+                .filter_map(|(place, _)| name(place))
                 .collect(),
         });
         let backends = snapshot.backends().iter();
@@ -135,7 +152,7 @@ impl ConfigDump {
             uptime_seconds: now.since(observed.started).as_secs_f64(),
             revision: snapshot.revision,
             ebpf: (observed.ebpf)(),
-            listeners: listeners.collect(),
+            listeners: listeners.chain(services).collect(),
             backends: backends
                 .map(|backend| BackendDump::of(backend, snapshot.policy_of(backend), observed, now))
                 .collect(),

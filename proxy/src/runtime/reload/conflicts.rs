@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 use crate::runtime::admin::AdminAddresses;
-use crate::snapshot::Plan;
+use crate::snapshot::{Plan, Transport};
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Conflict {
@@ -26,6 +26,13 @@ pub enum Conflict {
         "the endpoint {endpoint} is where Weir itself listens: requests would go round in circles; name the address of the service behind it"
     )]
     Loop { endpoint: SocketAddr },
+    #[error(
+        "{address} is for {transport}, which is checked and not served yet; take the listener out of its Gateway"
+    )]
+    Unserved {
+        transport: Transport,
+        address: SocketAddr,
+    },
 }
 
 pub fn check(plan: &Plan, admin: &AdminAddresses) -> Result<(), Conflict> {
@@ -50,7 +57,13 @@ pub fn check(plan: &Plan, admin: &AdminAddresses) -> Result<(), Conflict> {
             }
         }
     }
-    for listener in plan.listeners.iter().map(|listener| listener.address) {
+    if let Some(service) = plan.l4_services.first() {
+        return Err(Conflict::Unserved {
+            transport: service.transport,
+            address: service.address,
+        });
+    }
+    for listener in plan.tcp_addresses() {
         let clash = surfaces.iter().find(|(_, its)| meet(listener, *its));
         if let Some((flag, _)) = clash {
             return Err(Conflict::Surface { listener, flag });
