@@ -1,140 +1,27 @@
-//! Parses an expression and looks through it before it ever meets a request: every name is known, nesting is bounded,
-//! and so is the work, counted in bytes touched on the largest request there can be. Names of headers are put in lower
-//! case, as the interpreter's table of headers has them.
+//! Looks through an expression before it ever meets a request: every name is known, nesting is bounded, and so is the work.
+//! Names of headers are put in lower case, as the interpreter's table of headers has them.
 
-use std::sync::LazyLock;
-
+use cel_interpreter::IdedExpr;
 use cel_interpreter::common::ast::{
     CallExpr, ComprehensionExpr, Expr, LiteralValue, SelectExpr, SourceInfo, operators,
 };
-use cel_interpreter::{Env, IdedExpr, extensions};
 
 use super::attributes::{Attribute, Subject};
+use super::bound::{Bound, FIELDS, HEAD, MAX_COST, PATTERN};
+use super::names::{FUNCTIONS, OPERATORS, TYPES};
 use super::shape::{attribute, is_headers, literal};
 use super::{CompileError, Position};
 
 /// Levels an expression may have.
 const MAX_DEPTH: usize = 96;
-/// Bytes an evaluation may touch on the largest request: some milliseconds.
-const MAX_COST: u64 = 32 << 20;
-/// The largest head, and with it any part of it.
-const HEAD: u64 = 64 << 10;
-/// Fields of a head.
-const FIELDS: u64 = 128;
-/// Bytes that compiling a pattern is worth.
-const PATTERN: u64 = 1 << 20;
 
-/// The standard functions, the string extension, and ours. `format` is left out: a few characters of it can ask for any
-/// amount of padding.
-const FUNCTIONS: [&str; 32] = [
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "string",
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "bytes",
-    "type",
-    "dyn",
-    "charAt",
-    "indexOf",
-    "lastIndexOf",
-    "lowerAscii",
-    "upperAscii",
-    "replace",
-    "split",
-    "join",
-    "substring",
-    "trim",
-    "reverse",
-    "cookie",
-    "of",
-    "none",
-    "ofNonZeroValue",
-    "hasValue",
-    "value",
-    "or",
-    "orValue",
-];
-const OPERATORS: [&str; 20] = [
-    operators::CONDITIONAL,
-    operators::LOGICAL_AND,
-    operators::LOGICAL_OR,
-    operators::LOGICAL_NOT,
-    operators::SUBSTRACT,
-    operators::ADD,
-    operators::MULTIPLY,
-    operators::DIVIDE,
-    operators::MODULO,
-    operators::EQUALS,
-    operators::NOT_EQUALS,
-    operators::GREATER_EQUALS,
-    operators::LESS_EQUALS,
-    operators::GREATER,
-    operators::LESS,
-    operators::NEGATE,
-    operators::INDEX,
-    operators::OPT_INDEX,
-    operators::OPT_SELECT,
-    operators::IN,
-];
-/// Names that stand for types, or for a family of functions.
-const TYPES: [&str; 11] = [
-    "bool",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bytes",
-    "list",
-    "map",
-    "type",
-    "null_type",
-    "optional",
-];
-
-/// What expressions are parsed and run with.
-pub static ENV: LazyLock<std::sync::Arc<Env>> = LazyLock::new(|| {
-    let mut env = Env::stdlib();
-    env.add_extension(extensions::strings)
-        .expect("the string extension names nothing twice");
-    env.into()
-});
-
-/// The expression and what it reads.
-///
-/// The parser goes down as many levels as a text has brackets and operators, so it gets a stack of its own, and what
-/// nests too deeply is dropped there too.
-pub fn parse(source: &str, subject: Subject) -> Result<(IdedExpr, Vec<Attribute>), CompileError> {
-    const STACK: usize = 256 << 20;
-    check_nesting(source)?;
-    std::thread::scope(|scope| {
-        let parser = std::thread::Builder::new()
-            .name("weir-cel".into())
-            .stack_size(STACK)
-            .spawn_scoped(scope, || parse_here(source, subject));
-        let parsed = parser.map_err(|_| CompileError::Unparsed)?.join();
-        parsed.unwrap_or(Err(CompileError::Unparsed))
-    })
-}
-
-fn parse_here(source: &str, subject: Subject) -> Result<(IdedExpr, Vec<Attribute>), CompileError> {
-    let parsed = ENV.parser().parse_with_source_info(source);
-    let (mut expression, info) = parsed.map_err(|errors| {
-        // Errors without a place are what the parser made of those with one.
-        let mut errors = errors.errors;
-        errors.sort_by_key(|error| error.pos.0 == 0 || error.msg.starts_with("Incomplete"));
-        let first = errors.into_iter().next();
-        let (position, message) = first.map_or_else(
-            || (Position { line: 1, column: 1 }, "not an expression".into()),
-            |error| (position_of(error.pos), error.msg),
-        );
-        CompileError::Syntax { position, message }
-    })?;
+/// What an expression reads; an error if it cannot be used. `info` says where in `source` its parts stand.
+pub fn check(
+    source: &str,
+    subject: Subject,
+    info: SourceInfo,
+    expression: &mut IdedExpr,
+) -> Result<Vec<Attribute>, CompileError> {
     let mut check = Check {
         source,
         subject,
@@ -142,60 +29,11 @@ fn parse_here(source: &str, subject: Subject) -> Result<(IdedExpr, Vec<Attribute
         scope: Vec::new(),
         reads: Vec::new(),
     };
-    let bound = check.expression(&mut expression, 0)?;
+    let bound = check.expression(expression, 0)?;
     if bound.cost > MAX_COST {
         return Err(CompileError::TooCostly);
     }
-    Ok((expression, check.reads))
-}
-
-fn position_of((line, column): (isize, isize)) -> Position {
-    let number = |text: isize| usize::try_from(text).unwrap_or(1).max(1);
-    Position {
-        line: number(line),
-        column: number(column),
-    }
-}
-
-/// Before the parser sees it: every bracket and every operator may become a level.
-fn check_nesting(source: &str) -> Result<(), CompileError> {
-    const MAX_MARKS: usize = 1024;
-    let marks = source
-        .bytes()
-        .filter(|byte| b"([{.?+-*/%!<>=&|".contains(byte))
-        .count();
-    if marks > MAX_MARKS {
-        return Err(CompileError::TooDeep);
-    }
-    Ok(())
-}
-
-/// The most an expression can cost, and the most its value can hold.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bound {
-    cost: u64,
-    /// Bytes, with those of all elements.
-    size: u64,
-    /// Elements.
-    count: u64,
-}
-
-impl Bound {
-    const fn of_size(size: u64) -> Self {
-        Self {
-            cost: 1,
-            size,
-            count: size,
-        }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            cost: self.cost.saturating_add(other.cost),
-            size: self.size.saturating_add(other.size),
-            count: self.count.saturating_add(other.count),
-        }
-    }
+    Ok(check.reads)
 }
 
 struct Check<'a> {

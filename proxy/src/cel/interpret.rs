@@ -8,8 +8,8 @@ use cel_interpreter::objects::Key;
 use cel_interpreter::{Context, ExecutionError, FunctionContext, IdedExpr};
 
 use super::attributes::{Attribute, Attributes, Found, cookie_in};
-use super::check::ENV;
 use super::guard::guarded;
+use super::parse::ENV;
 use super::shape::text;
 use super::{EvaluationError, Value};
 

@@ -3,10 +3,13 @@
 //! off the request; the others go through the interpreter, which gives the same answers.
 
 mod attributes;
+mod bound;
 mod check;
 mod guard;
 mod interpret;
 mod kind;
+mod names;
+mod parse;
 mod shape;
 mod status_test;
 #[cfg(test)]
@@ -111,7 +114,7 @@ impl Program {
             return Err(CompileError::Length { length });
         }
         guard::install();
-        let (expression, reads) = check::parse(source, subject)?;
+        let (expression, reads) = parse::parse(source, subject)?;
         Ok(Self {
             source: source.to_owned(),
             shape: Shape::of(&expression),
