@@ -2,7 +2,7 @@
 //! endpoint. A request without a usable value is balanced as if there were no affinity, and counted. Values are hashed
 //! where they are made and never kept, shown or logged.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub use crate::cel::CompileError;
@@ -42,7 +42,8 @@ pub struct Request<'a> {
     /// The bytes `head` was parsed from.
     pub bytes: &'a [u8],
     pub head: &'a RequestHead,
-    pub client: IpAddr,
+    /// Where the client connects from.
+    pub source: SocketAddr,
 }
 
 impl Affinity {
@@ -133,8 +134,8 @@ impl Attributes for Request<'_> {
         }
     }
 
-    fn source(&self) -> IpAddr {
-        self.client
+    fn source(&self) -> SocketAddr {
+        self.source
     }
 }
 
@@ -152,7 +153,7 @@ mod tests {
         affinity.key(&Request {
             bytes: bytes.as_bytes(),
             head: &head,
-            client: "192.0.2.10".parse().expect("an address"),
+            source: "192.0.2.10:4711".parse().expect("an address"),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Which responses mean that their endpoint is unhealthy, where the statuses from 500 on are not what an operator means:
 //! an expression over the response, and if it likes over the request, that is true or false.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 pub use crate::cel::CompileError;
@@ -107,8 +107,8 @@ impl Attributes for Answered<'_> {
         }
     }
 
-    fn source(&self) -> IpAddr {
-        let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    fn source(&self) -> SocketAddr {
+        let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         self.request.as_ref().map_or(unspecified, |it| it.source())
     }
 
@@ -145,7 +145,7 @@ mod tests {
             request: Some(affinity::Request {
                 bytes: request,
                 head: &request_head,
-                client: "192.0.2.10".parse().expect("an address"),
+                source: "192.0.2.10:4711".parse().expect("an address"),
             }),
             bytes: RESPONSE.as_bytes(),
             head: &head,

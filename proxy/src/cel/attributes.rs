@@ -1,6 +1,6 @@
 //! What expressions can ask of a request, and of its response where there is one. A trait, so that nothing here knows how a message lies in memory.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 /// The attributes of one request, as far as its head tells.
 pub trait Attributes {
@@ -17,7 +17,7 @@ pub trait Attributes {
     /// Names and values of all fields, in order.
     fn for_each_header<'a>(&'a self, see: &mut dyn FnMut(&'a [u8], &'a [u8]));
     /// Where the client connects from.
-    fn source(&self) -> IpAddr;
+    fn source(&self) -> SocketAddr;
     /// Status of the response.
     fn response_code(&self) -> Option<u16> {
         None
@@ -47,6 +47,7 @@ pub enum Attribute {
     Uri,
     Headers,
     SourceAddress,
+    SourcePort,
     ResponseCode,
     ResponseHeaders,
     /// By `cookie(name)` alone.
@@ -54,7 +55,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    pub const ALL: [(&'static str, &'static str, Self); 11] = [
+    pub const ALL: [(&'static str, &'static str, Self); 12] = [
         ("request", "method", Self::Method),
         ("request", "path", Self::Path),
         ("request", "pathAndQuery", Self::PathAndQuery),
@@ -64,6 +65,7 @@ impl Attribute {
         ("request", "headers", Self::Headers),
         ("request", "uri", Self::Uri),
         ("source", "address", Self::SourceAddress),
+        ("source", "port", Self::SourcePort),
         ("response", "code", Self::ResponseCode),
         ("response", "headers", Self::ResponseHeaders),
     ];
@@ -85,6 +87,19 @@ impl Attribute {
 
     pub fn is_headers(self) -> bool {
         matches!(self, Self::Headers | Self::ResponseHeaders)
+    }
+
+    /// Whether it is neither a text of the request nor its client's address, so that it takes the interpreter to make a
+    /// value of it.
+    pub fn is_assembled(self) -> bool {
+        matches!(
+            self,
+            Self::Uri
+                | Self::SourcePort
+                | Self::ResponseCode
+                | Self::Headers
+                | Self::ResponseHeaders
+        )
     }
 
     /// The attribute `root.field`.

@@ -8,7 +8,7 @@ pub const HEAD: u64 = 64 << 10;
 /// Fields of a head.
 pub const FIELDS: u64 = 128;
 /// Bytes that compiling a pattern is worth.
-pub const PATTERN: u64 = 1 << 20;
+const PATTERN: u64 = 1 << 20;
 
 /// The most an expression can cost, and the most its value can hold.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +26,29 @@ impl Bound {
             cost: 1,
             size,
             count: size,
+        }
+    }
+
+    /// Of a function with the bounds of what it is called on and with.
+    pub fn of_call(function: &str, parts: &[Self]) -> Self {
+        let sum = parts
+            .iter()
+            .fold(Self::default(), |sum, part| sum.and(*part));
+        let size = match function {
+            "replace" | "join" => {
+                let sizes = parts.iter().map(|part| part.size.max(1));
+                sizes.fold(1, u64::saturating_mul)
+            }
+            // Numbers are written out: of 8 bytes one gets up to 309 digits, and asks for another 100.
+            "format" => sum.size.saturating_mul(64).saturating_add(512),
+            "quote" => sum.size.saturating_mul(2).saturating_add(2),
+            _ => sum.size,
+        };
+        let pattern = if function == "matches" { PATTERN } else { 0 };
+        Self {
+            cost: sum.cost.saturating_add(size).saturating_add(pattern),
+            size,
+            count: sum.count.min(size),
         }
     }
 

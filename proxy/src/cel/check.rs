@@ -3,17 +3,20 @@
 
 use cel_interpreter::IdedExpr;
 use cel_interpreter::common::ast::{
-    CallExpr, ComprehensionExpr, Expr, LiteralValue, SelectExpr, SourceInfo, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, MapExpr, SelectExpr, SourceInfo,
+    operators,
 };
 
 use super::attributes::{Attribute, Subject};
-use super::bound::{Bound, FIELDS, HEAD, MAX_COST, PATTERN};
-use super::names::{FUNCTIONS, OPERATORS, TYPES};
+use super::bound::{Bound, FIELDS, HEAD, MAX_COST};
+use super::names::{self, COALESCE, DEFAULT, FUNCTIONS, OPERATORS, TYPES};
 use super::shape::{attribute, is_headers, literal};
 use super::{CompileError, Position};
 
 /// Levels an expression may have.
 const MAX_DEPTH: usize = 96;
+/// Levels that a fallback counts for: its arguments are evaluated by a function of ours, on the same stack.
+const DEPTH_OF_FALLBACK: usize = 6;
 
 /// What an expression reads; an error if it cannot be used. `info` says where in `source` its parts stand.
 pub fn check(
@@ -67,9 +70,8 @@ impl Check<'_> {
             Expr::Call(call) => self.call(id, call, depth),
             Expr::List(list) => self.all(list.elements.iter_mut(), depth),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, depth),
-            Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified => {
-                Err(self.unknown(id, "{", "maps and messages cannot be made here".into()))
-            }
+            Expr::Map(map) => self.map(id, map, depth),
+            Expr::Struct(_) | Expr::Unspecified => Err(self.no_message(id)),
         }
     }
 
@@ -93,6 +95,9 @@ impl Check<'_> {
         if TYPES.contains(&name) {
             return Ok(Bound::of_size(8));
         }
+        if let Some(reason) = names::variable_later(name) {
+            return Err(self.later(id, name, reason));
+        }
         let known = Attribute::all_of(self.subject);
         let known: Vec<String> = known.map(|one| format!("{}.{}", one.0, one.1)).collect();
         Err(self.unknown(id, name, format!("there are {}", known.join(", "))))
@@ -109,61 +114,70 @@ impl Check<'_> {
         } else if let Expr::Ident(root) = &select.operand.expr
             && Attribute::all_of(self.subject).any(|one| one.0 == root)
         {
+            let name = format!("{root}.{}", select.field);
+            if let Some(reason) = names::field_later(root, &select.field) {
+                return Err(self.later(id, &name, reason));
+            }
             let fields = Attribute::all_of(self.subject)
                 .filter(|one| one.0 == root)
                 .map(|one| one.1);
             let fields: Vec<&str> = fields.collect();
-            let name = format!("{root}.{}", select.field);
             return Err(self.unknown(id, &name, format!("{root} has {}", fields.join(", "))));
         }
         self.expression(&mut select.operand, depth + 1)
     }
 
     fn call(&mut self, id: u64, call: &mut CallExpr, depth: usize) -> Result<Bound, CompileError> {
-        let name = call.func_name.as_str();
-        if !FUNCTIONS.contains(&name)
-            && !OPERATORS.contains(&name)
-            && name != operators::NOT_STRICTLY_FALSE
-        {
-            let known = format!("there are {}", FUNCTIONS.join(", "));
-            return Err(self.unknown(id, name, known));
-        }
-        if name == "matches" && call.args.last().and_then(literal).is_none() {
-            return Err(CompileError::Pattern {
-                position: self.position(id),
-            });
-        }
-        if name == "cookie" {
+        self.check_call(id, call)?;
+        if call.func_name == "cookie" {
             self.read(Attribute::Cookies);
         }
+        let name = call.func_name.as_str();
         match (name, &mut call.args[..]) {
             (operators::INDEX | operators::OPT_INDEX, [map, key]) if is_headers(map) => lower(key),
             (operators::OPT_SELECT, [map, key]) if is_headers(map) => lower(key),
             (operators::IN, [key, map]) if is_headers(map) => lower(key),
             _ => {}
         }
+        let depth = match name {
+            DEFAULT | COALESCE => depth + DEPTH_OF_FALLBACK,
+            _ => depth + 1,
+        };
         let target = call.target.as_deref_mut();
         let parts = target.into_iter().chain(&mut call.args);
-        let mut product = 1_u64;
-        let mut sum = Bound::default();
+        let mut bounds = Vec::new();
         for part in parts {
-            let bound = self.expression(part, depth + 1)?;
-            product = product.saturating_mul(bound.size.max(1));
-            sum = sum.and(bound);
+            bounds.push(self.expression(part, depth)?);
         }
-        let size = match call.func_name.as_str() {
-            "replace" | "join" => product,
-            _ => sum.size,
+        Ok(Bound::of_call(&call.func_name, &bounds))
+    }
+
+    /// Whether there is such a function, and it can be called like this.
+    fn check_call(&self, id: u64, call: &CallExpr) -> Result<(), CompileError> {
+        let name = call.func_name.as_str();
+        let is_operator = OPERATORS.contains(&name) || name == operators::NOT_STRICTLY_FALSE;
+        if !FUNCTIONS.contains(&name) && !is_operator {
+            return Err(match names::function_later(name) {
+                Some(reason) => self.later(id, name, reason),
+                None => self.unknown(id, name, format!("there are {}", FUNCTIONS.join(", "))),
+            });
+        }
+        if name == "matches" && call.args.last().and_then(literal).is_none() {
+            return Err(CompileError::Pattern {
+                position: self.position(id),
+            });
+        }
+        let wanted = match (name, &call.target, call.args.len()) {
+            ("cookie", None, 1) | (DEFAULT, None, 2) | (COALESCE, None, 1..) => return Ok(()),
+            ("cookie", ..) => "the name of the cookie, as in `cookie(\"session\")`",
+            (DEFAULT, ..) => "an expression and what to take instead, as in `default(a, b)`",
+            (COALESCE, ..) => "one expression or more, as in `coalesce(a, b, c)`",
+            _ => return Ok(()),
         };
-        let pattern = if call.func_name == "matches" {
-            PATTERN
-        } else {
-            0
-        };
-        Ok(Bound {
-            cost: sum.cost.saturating_add(size).saturating_add(pattern),
-            size,
-            count: sum.count.min(size),
+        Err(CompileError::Arguments {
+            position: self.position(id),
+            name: name.to_owned(),
+            wanted,
         })
     }
 
@@ -177,6 +191,20 @@ impl Check<'_> {
         for part in parts {
             sum = sum.and(self.expression(part, depth + 1)?);
             count += 1;
+        }
+        Ok(Bound { count, ..sum })
+    }
+
+    fn map(&mut self, id: u64, map: &mut MapExpr, depth: usize) -> Result<Bound, CompileError> {
+        let count = map.entries.len() as u64;
+        let mut sum = Bound::default();
+        for entry in &mut map.entries {
+            let EntryExpr::MapEntry(entry) = &mut entry.expr else {
+                return Err(self.no_message(id));
+            };
+            for part in [&mut entry.key, &mut entry.value] {
+                sum = sum.and(self.expression(part, depth + 1)?);
+            }
         }
         Ok(Bound { count, ..sum })
     }
@@ -210,6 +238,18 @@ impl Check<'_> {
             size,
             count: turns,
         })
+    }
+
+    fn no_message(&self, id: u64) -> CompileError {
+        self.unknown(id, "{", "messages cannot be made here".into())
+    }
+
+    fn later(&self, id: u64, name: &str, reason: &'static str) -> CompileError {
+        CompileError::Later {
+            position: self.position(id),
+            name: name.to_owned(),
+            reason,
+        }
     }
 
     fn unknown(&self, id: u64, name: &str, known: String) -> CompileError {

@@ -15,11 +15,11 @@ use super::{EvaluationError, Value};
 
 type Fields = HashMap<Key, cel_interpreter::Value>;
 
-pub fn interpret<'a>(
-    expression: &IdedExpr,
+/// Variables and functions of an expression that reads these.
+pub fn context<'v>(
     reads: &[Attribute],
     attributes: &dyn Attributes,
-) -> Result<Value<'a>, EvaluationError> {
+) -> Result<Context<'v, 'v>, EvaluationError> {
     let mut context = Context::with_env(ENV.clone());
     for root in ["request", "source", "response"] {
         context.add_variable_from_value(root, fields(root, reads, attributes));
@@ -34,6 +34,13 @@ pub fn interpret<'a>(
             .add_function("cookie", value)
             .map_err(|_| EvaluationError)?;
     }
+    Ok(context)
+}
+
+pub fn resolve<'a>(
+    expression: &IdedExpr,
+    context: &Context<'_, '_>,
+) -> Result<Value<'a>, EvaluationError> {
     match guarded(|| context.resolve(expression)) {
         Some(Ok(value)) => Ok(value_of(value)),
         Some(Err(_)) | None => Err(EvaluationError),
@@ -58,7 +65,8 @@ fn value(attribute: Attribute, attributes: &dyn Attributes) -> Option<cel_interp
         }
         Attribute::ResponseCode => Some(i64::from(attributes.response_code()?).into()),
         Attribute::Uri => Some(uri(attributes)?.into()),
-        Attribute::SourceAddress => Some(attributes.source().to_string().into()),
+        Attribute::SourceAddress => Some(attributes.source().ip().to_string().into()),
+        Attribute::SourcePort => Some(i64::from(attributes.source().port()).into()),
         _ => match text(attribute, attributes)? {
             Found::One(text) => Some(text.into()),
             _ => None,

@@ -7,6 +7,7 @@ use cel_interpreter::IdedExpr;
 use cel_interpreter::common::ast::{CallExpr, Expr, LiteralValue, operators};
 
 use super::attributes::Attribute;
+use super::names::{COALESCE, DEFAULT};
 use super::shape::attribute;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Kind {
         if let Some(attribute) = attribute(expression) {
             return Some(match attribute {
                 Attribute::Headers | Attribute::ResponseHeaders => Self::Map,
-                Attribute::ResponseCode => Self::Number,
+                Attribute::ResponseCode | Attribute::SourcePort => Self::Number,
                 _ => Self::Text,
             });
         }
@@ -95,7 +96,7 @@ fn of_call(call: &CallExpr) -> Option<Kind> {
         ("size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf", _) => Some(Kind::Number),
         (
             "string" | "cookie" | "charAt" | "lowerAscii" | "upperAscii" | "replace" | "join"
-            | "substring" | "trim",
+            | "substring" | "trim" | "format" | "quote",
             _,
         ) => Some(Kind::Text),
         ("bytes", _) => Some(Kind::Bytes),
@@ -109,6 +110,10 @@ fn of_call(call: &CallExpr) -> Option<Kind> {
             | operators::MODULO,
             [one, two],
         ) => Kind::of(one).filter(|kind| Some(*kind) == Kind::of(two)),
+        (DEFAULT | COALESCE, [first, others @ ..]) => {
+            let kind = Kind::of(first);
+            kind.filter(|_| others.iter().all(|one| Kind::of(one) == kind))
+        }
         (operators::NEGATE, [one]) => Kind::of(one),
         _ => None,
     }

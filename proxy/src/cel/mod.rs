@@ -5,6 +5,7 @@
 mod attributes;
 mod bound;
 mod check;
+mod fallback;
 mod guard;
 mod interpret;
 mod kind;
@@ -20,10 +21,12 @@ pub use kind::Kind;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use cel_interpreter::IdedExpr;
 
 use attributes::{Attribute, Subject};
+use fallback::Fallback;
 use shape::Shape;
 
 /// Characters an expression may have.
@@ -34,7 +37,10 @@ pub const MAX_LENGTH: usize = 16_384;
 pub struct Program {
     source: String,
     shape: Shape,
+    kind: Option<Kind>,
     expression: IdedExpr,
+    /// Calls that were taken out of it.
+    fallbacks: Arc<[Fallback]>,
     /// What it reads, once each. Nothing else is looked up when it is interpreted.
     reads: Vec<Attribute>,
 }
@@ -51,6 +57,18 @@ pub enum CompileError {
         position: Position,
         name: String,
         known: String,
+    },
+    #[error("{position}: `{name}` is not supported yet: {reason}")]
+    Later {
+        position: Position,
+        name: String,
+        reason: &'static str,
+    },
+    #[error("{position}: `{name}` takes {wanted}")]
+    Arguments {
+        position: Position,
+        name: String,
+        wanted: &'static str,
     },
     #[error("{position}: the pattern of `matches` must be written out in quotes")]
     Pattern { position: Position },
@@ -114,11 +132,16 @@ impl Program {
             return Err(CompileError::Length { length });
         }
         guard::install();
-        let (expression, reads) = parse::parse(source, subject)?;
+        let (mut expression, reads) = parse::parse(source, subject)?;
+        let (shape, kind) = (Shape::of(&expression), Kind::of(&expression));
+        let mut fallbacks = Vec::new();
+        fallback::take_out(&mut expression, &mut fallbacks);
         Ok(Self {
             source: source.to_owned(),
-            shape: Shape::of(&expression),
+            shape,
+            kind,
             expression,
+            fallbacks: fallbacks.into(),
             reads,
         })
     }
@@ -130,7 +153,7 @@ impl Program {
 
     /// What its values are, if that can be told without a request.
     pub fn kind(&self) -> Option<Kind> {
-        Kind::of(&self.expression)
+        self.kind
     }
 
     /// Whether it is `source.address`, as text or as it is.
@@ -144,7 +167,7 @@ impl Program {
     }
 
     pub fn evaluate<'a>(
-        &self,
+        &'a self,
         attributes: &'a dyn Attributes,
     ) -> Result<Value<'a>, EvaluationError> {
         match self.shape.read(attributes) {
@@ -154,6 +177,12 @@ impl Program {
     }
 
     fn interpret<'a>(&self, attributes: &dyn Attributes) -> Result<Value<'a>, EvaluationError> {
-        interpret::interpret(&self.expression, &self.reads, attributes)
+        let mut context = interpret::context(&self.reads, attributes)?;
+        if !self.fallbacks.is_empty() {
+            let evaluator = fallback::evaluator(Arc::clone(&self.fallbacks));
+            let added = context.add_function(fallback::FUNCTION, evaluator);
+            added.map_err(|_| EvaluationError)?;
+        }
+        interpret::resolve(&self.expression, &context)
     }
 }

@@ -1,10 +1,9 @@
-//! What expressions may call: the functions, operators and types there are.
+//! What expressions may name: the functions, operators and types there are, and what is refused with a reason.
 
 use cel_interpreter::common::ast::operators;
 
-/// The standard functions, the string extension, and ours. `format` is left out: a few characters of it can ask for any
-/// amount of padding.
-pub const FUNCTIONS: [&str; 32] = [
+/// The standard functions, the string extension, and ours.
+pub const FUNCTIONS: [&str; 36] = [
     "size",
     "contains",
     "startsWith",
@@ -29,7 +28,11 @@ pub const FUNCTIONS: [&str; 32] = [
     "substring",
     "trim",
     "reverse",
+    "format",
+    "quote",
     "cookie",
+    DEFAULT,
+    COALESCE,
     "of",
     "none",
     "ofNonZeroValue",
@@ -61,7 +64,7 @@ pub const OPERATORS: [&str; 20] = [
     operators::IN,
 ];
 /// Names that stand for types, or for a family of functions.
-pub const TYPES: [&str; 11] = [
+pub const TYPES: [&str; 12] = [
     "bool",
     "int",
     "uint",
@@ -73,4 +76,53 @@ pub const TYPES: [&str; 11] = [
     "type",
     "null_type",
     "optional",
+    "strings",
 ];
+
+/// The first argument, or the second if the first is missing or null.
+pub const DEFAULT: &str = "default";
+/// The first argument that has a value other than null.
+pub const COALESCE: &str = "coalesce";
+
+/// Fields that other proxies know, with what they lack here. `*`: all fields of the variable that do not exist.
+const FIELDS_LATER: [(&str, &str, &str); 3] = [
+    ("request", "body", "bodies are passed on unread"),
+    ("response", "grpcStatus", "gRPC is not served"),
+    (
+        "source",
+        "*",
+        "without TLS a client is its address and port",
+    ),
+];
+/// Variables, likewise.
+const VARIABLES_LATER: [(&str, &str); 7] = [
+    ("destination", "only where clients come from is known"),
+    ("jwt", "there is no authentication"),
+    ("apiKey", "there is no authentication"),
+    ("basicAuth", "there is no authentication"),
+    ("llm", "requests to models are passed on unread"),
+    ("mcp", "MCP is passed on unread"),
+    ("backend", "expressions are about requests and responses"),
+];
+/// Functions, likewise.
+const FUNCTIONS_LATER: [(&str, &str); 2] = [("duration", NO_DATES), ("timestamp", NO_DATES)];
+const NO_DATES: &str = "dates and durations are not reckoned with";
+
+/// Why this field cannot be read yet.
+pub fn field_later(variable: &str, field: &str) -> Option<&'static str> {
+    let mut fields = FIELDS_LATER.iter();
+    let found = fields.find(|one| one.0 == variable && (one.1 == field || one.1 == "*"));
+    found.map(|one| one.2)
+}
+
+/// Why this variable cannot be read yet.
+pub fn variable_later(name: &str) -> Option<&'static str> {
+    let found = VARIABLES_LATER.iter().find(|one| one.0 == name);
+    found.map(|one| one.1)
+}
+
+/// Why this function cannot be called yet.
+pub fn function_later(name: &str) -> Option<&'static str> {
+    let found = FUNCTIONS_LATER.iter().find(|one| one.0 == name);
+    found.map(|one| one.1)
+}

@@ -5,6 +5,7 @@ use cel_interpreter::IdedExpr;
 use cel_interpreter::common::ast::{Expr, LiteralValue, operators};
 
 use super::attributes::{Attribute, Attributes, Found, cookie, header};
+use super::names::{COALESCE, DEFAULT};
 use super::status_test::StatusTest;
 use super::{EvaluationError, Value};
 
@@ -16,6 +17,10 @@ pub enum Shape {
     /// Anything but the headers.
     Attribute(Attribute),
     Status(StatusTest),
+    /// Written out.
+    Text(String),
+    /// The first of these that there is: what `default` and `coalesce` come to where nothing else can go wrong.
+    First(Vec<Shape>),
     /// For the interpreter.
     Other,
 }
@@ -41,26 +46,52 @@ impl Shape {
                     shape @ (Self::Attribute(_) | Self::Cookie(_)) => shape,
                     _ => Self::Other,
                 },
+                (DEFAULT | COALESCE, None, args) => Self::first(args),
                 _ => StatusTest::of(expression).map_or(Self::Other, Self::Status),
             },
+            Expr::Literal(LiteralValue::String(text)) => Self::Text(text.inner().to_owned()),
             _ => Self::Other,
+        }
+    }
+
+    fn first(arguments: &[IdedExpr]) -> Self {
+        let shapes: Vec<Self> = arguments.iter().map(Self::of).collect();
+        if shapes.iter().all(Self::is_quick) {
+            Self::First(shapes)
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Whether it is never left to the interpreter.
+    fn is_quick(&self) -> bool {
+        match self {
+            Self::Attribute(attribute) => !attribute.is_assembled(),
+            Self::Other => false,
+            _ => true,
         }
     }
 
     /// The value; `None` if only the interpreter knows.
     pub fn read<'a>(
-        &self,
+        &'a self,
         attributes: &'a dyn Attributes,
     ) -> Option<Result<Value<'a>, EvaluationError>> {
         let found = match self {
             Self::Header(name) => header(attributes, name),
             Self::Cookie(name) => cookie(attributes, name),
             Self::Attribute(Attribute::SourceAddress) => {
-                return Some(Ok(Value::Address(attributes.source())));
+                return Some(Ok(Value::Address(attributes.source().ip())));
             }
             Self::Status(test) => {
                 let code = attributes.response_code().ok_or(EvaluationError);
                 return Some(code.map(|code| Value::Bool(test.holds(code))));
+            }
+            Self::Text(text) => Found::One(text),
+            Self::First(shapes) => {
+                let mut read = shapes.iter().map(|shape| shape.read(attributes));
+                let found = read.find(|value| matches!(value, Some(Ok(_)) | None));
+                return found.unwrap_or(Some(Err(EvaluationError)));
             }
             Self::Attribute(attribute) => text(*attribute, attributes)?,
             Self::Other => return None,
@@ -85,8 +116,7 @@ pub fn text(attribute: Attribute, attributes: &dyn Attributes) -> Option<Found<'
         },
         Attribute::Scheme => attributes.scheme().as_bytes(),
         Attribute::Version => attributes.version().as_bytes(),
-        // Of several pieces: it has to be put together.
-        Attribute::Uri => return None,
+        Attribute::Uri | Attribute::SourcePort => return None,
         Attribute::Headers | Attribute::Cookies | Attribute::SourceAddress => return None,
         Attribute::ResponseCode | Attribute::ResponseHeaders => return None,
     };

@@ -80,6 +80,8 @@ pub enum Side {
 #[derive(Debug)]
 pub struct Downstream {
     pub client: IpAddr,
+    /// Of the client.
+    pub port: u16,
     /// Where it came in.
     pub listener: ListenerId,
     /// Beyond the budget: taken in only to be told so.
@@ -119,6 +121,13 @@ pub enum UpstreamState {
     Closing,
 }
 
+impl Downstream {
+    /// Where the client connects from.
+    pub fn source(&self) -> SocketAddr {
+        SocketAddr::new(self.client, self.port)
+    }
+}
+
 impl Upstream {
     pub fn row(&self) -> EndpointRow {
         EndpointRow {
@@ -129,9 +138,10 @@ impl Upstream {
 }
 
 impl Conn {
-    pub fn downstream(client: IpAddr, listener: ListenerId) -> Self {
+    pub fn downstream(client: SocketAddr, listener: ListenerId) -> Self {
         Self::new(Side::Downstream(Downstream {
-            client,
+            client: client.ip().to_canonical(),
+            port: client.port(),
             listener,
             is_shed: false,
             state: DownstreamState::Idle,

@@ -1,6 +1,6 @@
 //! One try at an endpoint: pick, connect unless a connection is idle, send the request, start the clock.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use super::state::Attempts;
 use super::{Failure, Proxy};
@@ -33,13 +33,13 @@ impl Proxy {
     pub(super) fn pick(
         &mut self,
         attempts: &mut Attempts,
-        client: IpAddr,
+        source: SocketAddr,
         head: &[u8],
         now: Moment,
     ) -> Result<Lease, Failure> {
         let backend = self.snapshots.backend(attempts.backend);
         let backend = backend.ok_or(Failure::NoBackend)?;
-        attempts.key = self.affinity_key(backend, client, head);
+        attempts.key = self.affinity_key(backend, source, head);
         let picked = match attempts.key {
             Some(key) => self.balancer.pick_bound(backend, key, &[], now),
             None => self.balancer.pick(backend, now),
@@ -56,12 +56,17 @@ impl Proxy {
     }
 
     /// What binds the request to an endpoint; `None` where nothing is asked for, or nothing usable found.
-    fn affinity_key(&self, backend: &Backend, client: IpAddr, head: &[u8]) -> Option<AffinityKey> {
+    fn affinity_key(
+        &self,
+        backend: &Backend,
+        source: SocketAddr,
+        head: &[u8],
+    ) -> Option<AffinityKey> {
         let affinity = self.snapshots.policy_of(backend)?.affinity.as_ref()?;
         let request = affinity::Request {
             bytes: head,
             head: &self.request_head,
-            client,
+            source,
         };
         match affinity.key(&request) {
             Ok(key) => Some(key),

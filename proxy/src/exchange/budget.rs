@@ -24,9 +24,7 @@ impl Proxy {
             return;
         }
         let is_shed = self.downstreams >= self.settings.max_downstreams;
-        let conn = self
-            .conns
-            .insert(Conn::downstream(peer.ip().to_canonical(), listener));
+        let conn = self.conns.insert(Conn::downstream(peer, listener));
         self.downstreams += 1;
         self.counters.downstream_accepted.increment();
         self.counters.downstream_active.raise();

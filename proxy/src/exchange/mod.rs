@@ -140,7 +140,7 @@ impl Proxy {
         let Some(client) = self.downstream(downstream) else {
             return Ok(());
         };
-        let (listener, client, is_shed) = (client.listener, client.client, client.is_shed);
+        let (listener, source, is_shed) = (client.listener, client.source(), client.is_shed);
         let hold = match self.revision_for(listener) {
             Some(revision) => self.snapshots.hold_of(revision),
             None => self.snapshots.hold(),
@@ -151,7 +151,7 @@ impl Proxy {
         if let Some(client) = self.downstream(downstream) {
             client.state = DownstreamState::InExchange(id);
         }
-        self.begin_record(id, client, head, now);
+        self.begin_record(id, source.ip(), head, now);
         if is_shed {
             self.fail(id, Failure::Shed, now);
             return Ok(());
@@ -160,7 +160,7 @@ impl Proxy {
             .route(revision, listener, head)
             .and_then(|mut attempts| {
                 self.record_backend(id, attempts.backend);
-                let lease = self.pick(&mut attempts, client, head, now)?;
+                let lease = self.pick(&mut attempts, source, head, now)?;
                 Ok((attempts, lease))
             });
         match picked {

@@ -79,7 +79,7 @@ impl Proxy {
                 Some(affinity::Request {
                     bytes,
                     head: &self.request_head,
-                    client: client.client,
+                    source: client.source(),
                 })
             }
             None => None,
