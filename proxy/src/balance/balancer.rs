@@ -9,7 +9,7 @@ use super::adaptive::Outlook;
 use super::backend::{Backend, BackendId};
 use super::ejection::{Ejection, Outs, Verdict};
 use super::endpoint::Endpoint;
-use super::lease::{Lease, Method};
+use super::lease::{Detour, Lease, Method};
 use super::load;
 use super::outcome::Outcome;
 use super::outlier::Suggested;
@@ -139,12 +139,17 @@ impl Balancer {
         };
         let is_active =
             |endpoint: &Endpoint| EndpointState::of(tables, endpoint.row).is_active(now);
-        let best = active
-            .best(backend, key, |place| is_untried(place) && has_room(place))
-            .or_else(|| active.best(backend, key, is_untried))
+        let mut best = active.best(backend, key, is_untried);
+        let is_overloaded = best.is_some_and(|place| !has_room(place));
+        if is_overloaded {
+            let with_room = active.best(backend, key, |place| is_untried(place) && has_room(place));
+            best = with_room.or(best);
+        }
+        let best = best
             .or_else(|| active.best_of_all(backend, key, is_active, is_untried))
             .or_else(|| active.best(backend, key, |_| true))
             .ok_or(NoEndpoint)?;
+        let is_ejected = !is_active(&endpoints[best]);
         if tables.watch.is_on() {
             let how = How::Affinity {
                 tried: tried.len(),
@@ -153,7 +158,13 @@ impl Balancer {
             };
             self.show(backend, best, how, now);
         }
-        Ok(self.lease(backend, best, Method::Affinity))
+        let mut lease = self.lease(backend, best, Method::Affinity);
+        lease.detour = match (is_ejected, is_overloaded) {
+            (true, _) => Some(Detour::Ejected),
+            (_, true) => Some(Detour::Overloaded),
+            _ => None,
+        };
+        Ok(lease)
     }
 
     #[cold]
@@ -226,9 +237,9 @@ impl Balancer {
         now: Moment,
     ) -> Option<Verdict> {
         let state = EndpointState::of(&self.tables, lease.row);
-        // Late news: the row belongs to another endpoint by now.
+        // The row belongs to another endpoint by now.
         if !state.is_current() {
-            return None;
+            return Some(Verdict::TooLate);
         }
         // The end of an ejection comes before the failures after it, also if no pick has noticed it yet.
         if state.readmit_if_due(lease.policy.restored_health(), now) {

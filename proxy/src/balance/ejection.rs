@@ -8,12 +8,14 @@ use super::backend::BackendId;
 use super::outlier::Percent;
 use crate::moment::Moment;
 
-/// What a failure led to.
+/// What the end of an attempt led to, where that is worth telling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     Ejected(Ejection),
     /// It would have been ejected, but for [`Policy::max_ejected`](super::Policy::max_ejected).
     Spared,
+    /// The endpoint was gone by then: nobody has learned anything.
+    TooLate,
 }
 
 /// An endpoint has just left the pool.

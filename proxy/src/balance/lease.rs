@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::backend::{Backend, BackendId};
-use super::endpoint::Endpoint;
+use super::endpoint::{Bucket, Endpoint};
 use super::outlier::{HealthPolicy, Percent};
 use super::policy::Scoring;
 use super::rows::EndpointRow;
@@ -16,6 +16,8 @@ pub struct Lease {
     pub(super) row: EndpointRow,
     pub(super) address: SocketAddr,
     pub(super) method: Method,
+    bucket: Bucket,
+    pub(super) detour: Option<Detour>,
     /// For which the attempt was made. It may be gone when the attempt ends, so that its policy comes along.
     pub(super) backend: BackendId,
     pub(super) policy: HealthPolicy,
@@ -29,6 +31,8 @@ impl Lease {
             row: endpoint.row,
             address: endpoint.address,
             method,
+            bucket: endpoint.bucket,
+            detour: None,
             backend: backend.id,
             policy: backend.policy.health,
             scoring: backend.policy.scoring,
@@ -50,6 +54,16 @@ impl Lease {
         self.address
     }
 
+    /// Of the endpoint.
+    pub fn bucket(&self) -> Bucket {
+        self.bucket
+    }
+
+    /// Why a key did not get what it is bound to.
+    pub fn detour(&self) -> Option<Detour> {
+        self.detour
+    }
+
     /// How the pick was decided.
     pub fn method(&self) -> Method {
         self.method
@@ -65,4 +79,13 @@ pub enum Method {
     Affinity,
     /// Power of two choices among ejected endpoints, because no active one was left.
     Rejected,
+}
+
+/// How a key that is bound to an endpoint fell short of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detour {
+    /// The best endpoint carries more than its bounded load: the best with room was picked, if there is one.
+    Overloaded,
+    /// Nobody active was left: an ejected endpoint was picked.
+    Ejected,
 }

@@ -48,7 +48,7 @@ pub use checked::Checked;
 pub use ejection::{Ejection, Trigger, Verdict};
 pub use endpoint::{Bucket, Endpoint, Weight};
 pub use figures::Figures;
-pub use lease::{Lease, Method};
+pub use lease::{Detour, Lease, Method};
 pub use load::LeaseCounts;
 pub use locality::{Locality, LocalityMode, LocalityPolicy, Scope};
 pub use outcome::{LatencySample, LatencySource, LatencySpan, Outcome};

@@ -322,6 +322,7 @@ impl Proxy {
         match verdict {
             Some(Verdict::Ejected(ejection)) => self.report(ejection),
             Some(Verdict::Spared) => self.counters.ejections_prevented.increment(),
+            Some(Verdict::TooLate) => self.counters.late_outcomes.increment(),
             None => {}
         }
     }

@@ -11,7 +11,7 @@ use std::io::Write;
 
 use crate::http::RequestFraming;
 use crate::http::h1::RequestHead;
-use crate::metrics::RetryReason;
+use crate::metrics::{RetryReason, Unrepeatable};
 use crate::route::{Retry, RetryOn};
 
 /// Bytes of a head, and bytes of a body, that are kept. A request with more of either is sent once.
@@ -120,14 +120,22 @@ impl Replay {
         }
     }
 
-    /// Whether it may go to another endpoint after this.
-    pub fn outlives(&self, reason: RetryReason) -> bool {
+    /// Whether it may go to another endpoint after this, and if not, why.
+    pub fn outlives(&self, reason: RetryReason) -> Result<(), Unrepeatable> {
         let may_be_repeated = match reason {
             RetryReason::NoConnection => self.place == Place::Here,
             RetryReason::NoResponse | RetryReason::Timeout => self.is_idempotent,
             RetryReason::Status => true,
         };
-        self.is_whole && !self.names_endpoint && may_be_repeated
+        if !may_be_repeated {
+            Err(Unrepeatable::NotIdempotent)
+        } else if self.names_endpoint {
+            Err(Unrepeatable::NamesEndpoint)
+        } else if !self.is_whole {
+            Err(Unrepeatable::TooLarge)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether it may go to the same endpoint again, if the connection it was put on had been closed.

@@ -87,7 +87,12 @@ impl Proxy {
 
     /// Whether the request may be tried again. If so, that is counted and taken off the budget.
     fn takes_retry(&mut self, id: ExchangeId, reason: RetryReason, now: Moment) -> bool {
-        if !self.may_try_again(id, reason) {
+        if !self.wants_retry(id, reason) {
+            return false;
+        }
+        let replay = self.exchanges.get(id).map(|it| &it.replay);
+        if let Some(Err(cause)) = replay.map(|replay| replay.outlives(reason)) {
+            self.counters.unrepeatable.of(cause).increment();
             return false;
         }
         // A request that has reached nobody is no load to anybody.
@@ -99,7 +104,8 @@ impl Proxy {
         true
     }
 
-    fn may_try_again(&self, id: ExchangeId, reason: RetryReason) -> bool {
+    /// Whether the rule has the request tried again, if it can be.
+    fn wants_retry(&self, id: ExchangeId, reason: RetryReason) -> bool {
         let Some(exchange) = self.exchanges.get(id) else {
             return false;
         };
@@ -117,7 +123,7 @@ impl Proxy {
             RetryOn::Failure(_) => true,
         };
         let is_unanswered = matches!(exchange.response, Response::Awaited { interim: 0 });
-        is_wanted && attempts.has_left() && is_unanswered && exchange.replay.outlives(reason)
+        is_wanted && attempts.has_left() && is_unanswered
     }
 
     fn takes_from_budget(&mut self, id: ExchangeId, now: Moment) -> bool {
@@ -196,6 +202,11 @@ impl Proxy {
             },
             None => Err(NoEndpoint),
         };
+        if let Ok(lease) = &picked
+            && attempts.tried.contains(&lease.index())
+        {
+            self.counters.retries_at_same.increment();
+        }
         self.count_pick(picked)
     }
 }

@@ -216,10 +216,13 @@ impl Proxy {
         if owes_bytes {
             // The endpoint has answered without reading all, and may never read the rest.
             self.abort(conn, now);
-        } else if keeps && is_configured && self.pool.put(endpoint, conn) {
+        } else if !keeps || !is_configured {
+            self.close(conn, now);
+        } else if self.pool.put(endpoint, conn) {
             self.resume(conn);
             self.set_deadline(conn, now + self.settings.upstream_idle);
         } else {
+            self.counters.upstream_surplus.increment();
             self.close(conn, now);
         }
     }

@@ -7,7 +7,8 @@ use crate::affinity;
 use crate::balance::{LatencySample, LatencySource, LatencySpan, Outcome};
 use crate::condition::Answered;
 use crate::conn::{ExchangeId, Side};
-use crate::http::{Status, rate_limit};
+use crate::http::{NoWait, Status, rate_limit};
+use crate::metrics::RateLimitHint;
 use crate::moment::Moment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +53,24 @@ impl Proxy {
         let is_healthy = by_condition.unwrap_or(status.code() < 500);
         // Whoever did well is not ejected, whatever it asks for.
         let is_limited = status == Status::TOO_MANY_REQUESTS && !is_healthy;
-        let unix_now = self.settings.unix_at_zero + Duration::from_nanos(now.as_nanos());
         Verdict {
             status,
             is_healthy,
-            rate_limit: is_limited
-                .then(|| rate_limit(self.response_head.fields(), head, unix_now))
-                .flatten(),
+            rate_limit: is_limited.then(|| self.rate_limit(head, now)).flatten(),
         }
+    }
+
+    #[cold]
+    fn rate_limit(&self, head: &[u8], now: Moment) -> Option<Duration> {
+        let unix_now = self.settings.unix_at_zero + Duration::from_nanos(now.as_nanos());
+        let wait = rate_limit(self.response_head.fields(), head, unix_now);
+        let hint = match wait {
+            Ok(_) => RateLimitHint::Read,
+            Err(NoWait::Unusable) => RateLimitHint::Unusable,
+            Err(NoWait::Missing) => RateLimitHint::Missing,
+        };
+        self.counters.rate_limit_hints.of(hint).increment();
+        wait.ok()
     }
 
     /// Whether the endpoint is healthy; `None` without a condition, or without an answer to it.

@@ -19,7 +19,7 @@ pub use fields::{Field, Fields, Span};
 pub use framing::{FramingError, RequestFraming, ResponseFraming};
 pub use hop_by_hop::Known;
 pub use method::Method;
-pub use rate_limit::rate_limit;
+pub use rate_limit::{NoWait, rate_limit};
 pub use status::{InvalidStatus, Status};
 
 /// Version of an HTTP/1 message or peer. Later minor versions do not exist and are refused.

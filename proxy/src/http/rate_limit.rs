@@ -8,6 +8,9 @@ use super::Fields;
 /// A smaller `x-ratelimit-reset` counts seconds from now, a larger one those since 1970.
 const EPOCH_FROM: f64 = 2_592_000.0;
 
+/// The fields of which the first that can be used counts.
+const FIRST: [&[u8]; 3] = [b"retry-after", b"retry-after-ms", b"x-ratelimit-reset"];
+
 /// The fields whose shortest wait counts, of those that are there.
 const RESETS: [&[u8]; 4] = [
     b"x-ratelimit-reset-requests",
@@ -16,18 +19,41 @@ const RESETS: [&[u8]; 4] = [
     b"x-ratelimit-reset-tokens-minute",
 ];
 
+/// Why a response does not say how long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoWait {
+    /// None of the fields can be used.
+    Unusable,
+    /// It has none of them.
+    Missing,
+}
+
 /// The wait that the fields of a response ask for, the first of `retry-after`, `retry-after-ms`, `x-ratelimit-reset`, and
 /// the shortest of the resets. `unix_now` is the time since 1970.
-pub fn rate_limit(fields: &Fields, bytes: &[u8], unix_now: Duration) -> Option<Duration> {
+pub fn rate_limit(fields: &Fields, bytes: &[u8], unix_now: Duration) -> Result<Duration, NoWait> {
+    let names = FIRST.iter().chain(&RESETS);
+    let has_any = || {
+        names
+            .copied()
+            .any(|name| fields.values(bytes, name).next().is_some())
+    };
+    wait_asked_for(fields, bytes, unix_now).ok_or_else(|| match has_any() {
+        true => NoWait::Unusable,
+        false => NoWait::Missing,
+    })
+}
+
+fn wait_asked_for(fields: &Fields, bytes: &[u8], unix_now: Duration) -> Option<Duration> {
     let first = |name: &'static [u8], read: &dyn Fn(&str) -> Option<Duration>| {
         let mut values = fields.values(bytes, name);
         let value = std::str::from_utf8(values.next()?).ok()?;
         read(value)
     };
     let resets = || RESETS.iter().filter_map(|name| first(name, &wait)).min();
-    first(b"retry-after", &|text| retry_after(text, unix_now))
-        .or_else(|| first(b"retry-after-ms", &|text| seconds(number(text)? / 1e3)))
-        .or_else(|| first(b"x-ratelimit-reset", &|text| reset(text, unix_now)))
+    let [after, after_ms, reset_at] = FIRST;
+    first(after, &|text| retry_after(text, unix_now))
+        .or_else(|| first(after_ms, &|text| seconds(number(text)? / 1e3)))
+        .or_else(|| first(reset_at, &|text| reset(text, unix_now)))
         .or_else(resets)
 }
 
@@ -104,7 +130,7 @@ mod tests {
     /// Sun, 06 Nov 1994 08:49:37 GMT.
     const NOW: u64 = 784_111_777;
 
-    fn asked(fields: &str) -> Option<Duration> {
+    fn asked(fields: &str) -> Result<Duration, NoWait> {
         let bytes = format!("HTTP/1.1 429 Slow Down\r\n{fields}\r\n");
         let mut head = ResponseHead::default();
         head.parse(bytes.as_bytes(), Method::Get, &HeadLimits::default())
@@ -112,8 +138,8 @@ mod tests {
         rate_limit(head.fields(), bytes.as_bytes(), Duration::from_secs(NOW))
     }
 
-    fn millis(length: u64) -> Option<Duration> {
-        Some(Duration::from_millis(length))
+    fn millis(length: u64) -> Result<Duration, NoWait> {
+        Ok(Duration::from_millis(length))
     }
 
     #[test]
@@ -159,10 +185,11 @@ mod tests {
             "x-ratelimit-reset-tokens: 1m30",
             "x-ratelimit-reset-tokens: s",
             "x-ratelimit-reset-tokens: 1.2.3s",
-            "x-other: 5",
         ] {
-            assert_eq!(asked(&format!("{field}\r\n")), None, "{field}");
+            let wait = asked(&format!("{field}\r\n"));
+            assert_eq!(wait, Err(NoWait::Unusable), "{field}");
         }
+        assert_eq!(asked("x-other: 5\r\n"), Err(NoWait::Missing));
     }
 
     #[test]

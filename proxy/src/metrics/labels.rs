@@ -2,7 +2,7 @@
 
 use super::counter::Label;
 use crate::affinity::Unbound;
-use crate::balance::Method;
+use crate::balance::{Detour, Method};
 use crate::condition::Undecided;
 
 /// Spells the values of an enum, in the order in which it declares them.
@@ -119,6 +119,36 @@ label!(RetryReason {
     Status = "status",
 });
 
+/// Why a request is not tried again although its rule wants it to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrepeatable {
+    /// Its head or its body is more than is kept.
+    TooLarge,
+    /// Its endpoint may have had it, and doing it twice could do harm.
+    NotIdempotent,
+    /// Without a Host field, its head names the endpoint it was written for.
+    NamesEndpoint,
+}
+
+label!(Unrepeatable {
+    TooLarge = "too-large",
+    NotIdempotent = "not-idempotent",
+    NamesEndpoint = "names-endpoint",
+});
+
+/// What an endpoint that limits its rate says of how long it wants to be left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateLimitHint {
+    Read,
+    /// What it says cannot be read, is negative or has passed.
+    Unusable,
+    Missing,
+}
+
+label!(RateLimitHint { Read = "read", Unusable = "unusable", Missing = "missing" });
+
+label!(Detour { Overloaded = "overloaded", Ejected = "ejected" });
+
 label!(Method { P2c = "p2c", Affinity = "affinity", Rejected = "rejected" });
 
 label!(Unbound { EvaluationError = "evaluation_error", WrongType = "wrong_type", Empty = "empty" });
@@ -144,6 +174,9 @@ mod tests {
         assert_places_and_names_are_distinct::<ResponseClass>();
         assert_places_and_names_are_distinct::<LocalCause>();
         assert_places_and_names_are_distinct::<RetryReason>();
+        assert_places_and_names_are_distinct::<Unrepeatable>();
+        assert_places_and_names_are_distinct::<RateLimitHint>();
+        assert_places_and_names_are_distinct::<Detour>();
         assert_places_and_names_are_distinct::<Method>();
         assert_places_and_names_are_distinct::<Unbound>();
         assert_places_and_names_are_distinct::<Undecided>();

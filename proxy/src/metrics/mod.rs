@@ -11,7 +11,7 @@ mod worker;
 mod workers;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
-pub use labels::{LocalCause, ResponseClass, RetryReason};
+pub use labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unrepeatable};
 pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
 pub use serving::{ReloadResult, Serving};
 pub use worker::WorkerCounters;

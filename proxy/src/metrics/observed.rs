@@ -53,6 +53,9 @@ pub struct EbpfStatus {
     pub packets: BTreeMap<String, u64>,
     /// Upstream connections that go unmeasured, by what is missing.
     pub unmeasured: BTreeMap<String, u64>,
+    /// Times an endpoint could not be made known to the kernel, which does not time its handshakes then.
+    #[serde(default)]
+    pub unidentified: u64,
 }
 
 /// One interface programs are to be attached to.
@@ -161,5 +164,17 @@ impl EbpfStatus {
         for (reason, count) in &self.unmeasured {
             unmeasured.sample(&[("reason", reason)], count);
         }
+        text.family(
+            Kind::Counter,
+            "weir_ebpf_unidentified_endpoints_total",
+            "Times the kernel had no room for an endpoint, whose handshakes go untimed.",
+        )
+        .sample(&[], self.unidentified);
+        text.family(
+            Kind::Gauge,
+            "weir_ebpf_pinned",
+            "1 if what is learnt outlives the process, in the BPF file system.",
+        )
+        .sample(&[], u8::from(self.pins.is_some()));
     }
 }

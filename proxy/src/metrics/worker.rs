@@ -2,9 +2,9 @@
 //! workers.
 
 use super::counter::{Counter, CounterOf, Gauge};
-use super::labels::{LocalCause, ResponseClass, RetryReason};
+use super::labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unrepeatable};
 use crate::affinity::Unbound;
-use crate::balance::Method;
+use crate::balance::{Detour, Method};
 use crate::condition::Undecided;
 
 /// Everything one worker counts. Figures of single endpoints are not here: they lie in the shared tables.
@@ -43,6 +43,12 @@ pub struct WorkerCounters {
     pub retries: CounterOf<RetryReason>,
     /// Requests that were not tried again because of the retry budget.
     pub retries_over_budget: Counter,
+    /// Requests that were not tried again because they cannot be repeated.
+    pub unrepeatable: CounterOf<Unrepeatable>,
+    /// Further attempts at an endpoint that had had the request, for want of another.
+    pub retries_at_same: Counter,
+    /// Connections to endpoints closed after use because enough idle ones were kept.
+    pub upstream_surplus: Counter,
 
     /// Requests whose head was read.
     pub requests: Counter,
@@ -57,10 +63,18 @@ pub struct WorkerCounters {
     pub selections: CounterOf<Method>,
     /// Requests without a usable affinity value, where one was wanted.
     pub unbound: CounterOf<Unbound>,
+    /// Requests whose value did not lead to the endpoint it is bound to, or to one that is ejected.
+    pub detours: CounterOf<Detour>,
+    /// Picks of an endpoint of another bucket than the first.
+    pub failovers: Counter,
     /// Ejections that did not happen because too many of the backend were out already.
     pub ejections_prevented: Counter,
     /// Responses the backend's condition said nothing of.
     pub undecided: CounterOf<Undecided>,
+    /// What unhealthy responses of status 429 said of how long to wait.
+    pub rate_limit_hints: CounterOf<RateLimitHint>,
+    /// Outcomes of attempts whose endpoint was gone by then.
+    pub late_outcomes: Counter,
     /// Picks that found nothing.
     pub no_endpoint: Counter,
     /// Response heads timed by the kernel.

@@ -76,6 +76,11 @@ impl Sums<'_> {
             "Idle connections to endpoints closed to make room for others.",
             |worker| &worker.upstream_evicted,
         );
+        self.counter(
+            "weir_upstream_surplus_total",
+            "Connections to endpoints closed after use because enough idle ones were kept.",
+            |worker| &worker.upstream_surplus,
+        );
         self.gauge(
             "weir_upstream_connections",
             "Connections to endpoints open, idle ones included.",
@@ -102,6 +107,17 @@ impl Sums<'_> {
             "weir_retry_budget_exhausted_total",
             "Requests not tried again because the retry budget was spent.",
             |worker| &worker.retries_over_budget,
+        );
+        self.labelled(
+            "weir_retries_impossible_total",
+            "Requests not tried again, though their rule wants it, because they cannot be repeated, by why not.",
+            "reason",
+            |worker| &worker.unrepeatable,
+        );
+        self.counter(
+            "weir_retries_at_same_endpoint_total",
+            "Further attempts at an endpoint that had had the request, because there was no other.",
+            |worker| &worker.retries_at_same,
         );
     }
 
@@ -144,6 +160,17 @@ impl Sums<'_> {
             |worker| &worker.unbound,
         );
         self.labelled(
+            "weir_affinity_detours_total",
+            "Bound requests whose endpoint carried more than its bounded load, or who got an ejected one for want of others.",
+            "reason",
+            |worker| &worker.detours,
+        );
+        self.counter(
+            "weir_failover_picks_total",
+            "Endpoints picked from another bucket than the first, 0.",
+            |worker| &worker.failovers,
+        );
+        self.labelled(
             "weir_unhealthy_condition_total",
             "Responses judged by their status because the condition had no value, by why not.",
             "result",
@@ -153,6 +180,17 @@ impl Sums<'_> {
             "weir_ejections_prevented_total",
             "Ejections that did not happen because too many of the backend were out already.",
             |worker| &worker.ejections_prevented,
+        );
+        self.labelled(
+            "weir_rate_limit_hints_total",
+            "Unhealthy responses of status 429, by what they say of how long to leave their endpoint alone.",
+            "result",
+            |worker| &worker.rate_limit_hints,
+        );
+        self.counter(
+            "weir_late_outcomes_total",
+            "Outcomes nobody learned from, because their endpoint was gone before its attempt ended.",
+            |worker| &worker.late_outcomes,
         );
         self.counter(
             "weir_no_endpoint_total",

@@ -40,6 +40,23 @@ fn a_flow_of_another_generation_counts_as_stale_and_nothing_else() {
 }
 
 #[test]
+fn an_endpoint_there_is_no_room_for_goes_unidentified_and_is_counted() {
+    let Some(rig) = Rig::new() else { return };
+    let capacity = rig.tables.sizes.capacity as u16;
+    let of = |port: u16| Ends::of("10.9.0.1:40000", &format!("10.9.0.2:{port}")).peer();
+    for port in 1..=capacity {
+        rig.dataplane.identify(of(port));
+    }
+    let unidentified = || rig.dataplane.unmeasured().unidentified.load(Relaxed);
+    assert_eq!(unidentified(), 0);
+    rig.dataplane.identify(of(capacity + 1));
+    assert_eq!(unidentified(), 1);
+    rig.dataplane.forget(of(1).address);
+    rig.dataplane.identify(of(capacity + 1));
+    assert_eq!(unidentified(), 1, "there is room again");
+}
+
+#[test]
 fn a_flow_of_an_endpoint_the_tables_have_no_row_for_is_out_of_range() {
     let Some(mut rig) = Rig::new() else { return };
     let ends = Ends::v4();

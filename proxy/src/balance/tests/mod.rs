@@ -98,7 +98,7 @@ impl Pool {
     fn finish(&mut self, lease: Lease, outcome: Outcome) -> Option<Ejection> {
         match self.workers[0].finish(lease, outcome, self.now)? {
             Verdict::Ejected(ejection) => Some(ejection),
-            Verdict::Spared => None,
+            Verdict::Spared | Verdict::TooLate => None,
         }
     }
 

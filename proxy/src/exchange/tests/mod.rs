@@ -29,6 +29,7 @@ mod retrying;
 mod reuse;
 mod routing;
 mod rule_timeouts;
+mod second_best;
 mod splitting;
 
 use std::fmt::Display;

@@ -36,5 +36,6 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
         interfaces: interfaces.collect(),
         packets: packets.collect(),
         unmeasured: unmeasured.into(),
+        unidentified: counts.unidentified.load(Relaxed),
     }
 }

@@ -127,7 +127,7 @@ impl Slots {
     }
 }
 
-/// Connections the kernel does not measure, by cause.
+/// What the kernel does not measure: connections, and of endpoints the handshakes.
 #[derive(Debug, Default)]
 pub struct Unmeasured {
     /// There is no BPF.
@@ -136,6 +136,8 @@ pub struct Unmeasured {
     pub no_room: AtomicU64,
     /// A flow could not be removed: it occupies its place in `FLOW` until its port is used again.
     pub not_removed: AtomicU64,
+    /// `ENDPOINT_ID` had no room for an endpoint.
+    pub unidentified: AtomicU64,
 }
 
 #[cfg(test)]

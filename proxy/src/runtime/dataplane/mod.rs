@@ -102,11 +102,11 @@ impl Dataplane {
         )
     }
 
-    /// Lets the kernel recognise connections to this endpoint, whoever makes them, and time their handshakes. Says
-    /// whether there was room; without BPF there is nothing to do.
-    pub fn identify(&self, endpoint: Peer) -> bool {
+    /// Lets the kernel recognise connections to this endpoint, whoever makes them, and time their handshakes. That there
+    /// is no room is counted; without BPF there is nothing to do.
+    pub fn identify(&self, endpoint: Peer) {
         let Ok(kernel) = &self.kernel else {
-            return true;
+            return;
         };
         let value = EndpointIdValue {
             endpoint: endpoint.endpoint,
@@ -114,7 +114,9 @@ impl Dataplane {
             generation: endpoint.generation,
         };
         let id = keys::endpoint_id(endpoint.address);
-        kernel.identities.insert(&id, &value).is_ok()
+        if kernel.identities.insert(&id, &value).is_err() {
+            self.unmeasured.unidentified.fetch_add(1, Relaxed);
+        }
     }
 
     /// The opposite of [`identify`](Self::identify).
