@@ -12,17 +12,22 @@ extern crate std;
 mod flow;
 mod reason;
 mod rows;
+mod steering;
 #[cfg(feature = "user")]
 mod table;
 
 pub use flow::{Address, EndpointId, EndpointIdValue, Flow, FlowKey};
 pub use reason::Reason;
-pub use rows::{EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, FlowSample, Meta};
+pub use rows::{
+    EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, FlowSample, Meta, Worker,
+    WorkerSteered,
+};
 #[cfg(feature = "user")]
 pub use rows::{
     EndpointIdentityCells, EndpointLoadCells, EndpointStateCells, EndpointWireCells,
-    FlowSampleCells, MetaCells,
+    FlowSampleCells, MetaCells, WorkerCells, WorkerSteeredCells,
 };
+pub use steering::{LISTENER_GROUPS, ListenerGroup};
 #[cfg(feature = "user")]
 pub use table::{Cells, Table};
 
@@ -30,4 +35,4 @@ pub use table::{Cells, Table};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"weirmeta");
 
 /// Raised whenever the meaning or the place of one field of one table changes.
-pub const LAYOUT_VERSION: u64 = 5;
+pub const LAYOUT_VERSION: u64 = 6;

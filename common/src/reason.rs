@@ -18,6 +18,16 @@ pub enum Reason {
     Unregistered = 5,
     /// The flow names an endpoint or a slot the tables have no row for, or this CPU has none.
     OutOfRange = 6,
+    /// A new connection was given to the less loaded of two workers.
+    SteeredByLoad = 7,
+    /// A connection of a socket that closed was given to another worker's.
+    Migrated = 8,
+    /// No worker that was drawn has lately said how it is: the kernel's hash decided.
+    LoadStale = 9,
+    /// The listener is unknown, or its socket is gone: the kernel's hash decided.
+    NotSteered = 10,
+    /// The listener is closing: a client was refused.
+    TurnedAway = 11,
 }
 
 impl Reason {
@@ -25,7 +35,7 @@ impl Reason {
     pub const COUNT: u32 = Self::ALL.len() as u32;
 
     /// Every reason, in the order of `REASON`.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         Self::NotMeasured,
         Self::Unwalked,
         Self::Measured,
@@ -33,6 +43,11 @@ impl Reason {
         Self::StaleGeneration,
         Self::Unregistered,
         Self::OutOfRange,
+        Self::SteeredByLoad,
+        Self::Migrated,
+        Self::LoadStale,
+        Self::NotSteered,
+        Self::TurnedAway,
     ];
 
     /// A word for metrics.
@@ -45,6 +60,23 @@ impl Reason {
             Self::StaleGeneration => "stale_generation",
             Self::Unregistered => "unregistered",
             Self::OutOfRange => "out_of_range",
+            Self::SteeredByLoad => "by_load",
+            Self::Migrated => "migrated",
+            Self::LoadStale => "load_stale",
+            Self::NotSteered => "not_steered",
+            Self::TurnedAway => "turned_away",
         }
+    }
+
+    /// Whether it is about a connection looking for its socket, not about a packet on an interface.
+    pub const fn is_of_steering(self) -> bool {
+        matches!(
+            self,
+            Self::SteeredByLoad
+                | Self::Migrated
+                | Self::LoadStale
+                | Self::NotSteered
+                | Self::TurnedAway
+        )
     }
 }

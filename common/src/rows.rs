@@ -187,3 +187,29 @@ row! {
         exchange,
     }
 }
+
+row! {
+    /// `WORKER[worker]`: what a worker tells of itself once in every turn of its loop, for whoever gives it connections.
+    Worker, WorkerCells, 64, 64, pad 2 {
+        /// Monotonic nanoseconds of this news.
+        heartbeat_ns,
+        /// Monotonic nanoseconds by which the next will have come, unless the worker is held up.
+        due_ns,
+        /// Connections it holds, those to endpoints included.
+        connections,
+        /// How long a turn keeps it from new connections, in nanoseconds; a moving average.
+        loop_lag_ns,
+        /// 1 while it takes new connections.
+        accepting,
+        /// [`WorkerSteered::connections`] when the worker last looked for new connections.
+        steered_seen,
+    }
+}
+
+row! {
+    /// `WORKER_STEERED[worker]`: what `pick_worker` gave to a worker. Written by the kernel.
+    WorkerSteered, WorkerSteeredCells, 64, 64, pad 7 {
+        /// Attempts to connect.
+        connections,
+    }
+}

@@ -6,7 +6,7 @@ use weir_common::{EndpointWire, Reason};
 
 use crate::tables::{ENDPOINT_STATE, ENDPOINT_WIRE, REASON, capacity};
 
-/// Every packet a program sees ends here, once.
+/// Everything a program sees ends here, once.
 #[inline(always)]
 pub fn count(reason: Reason) {
     if let Some(counter) = REASON.get_ptr_mut(reason as u32) {
@@ -76,7 +76,7 @@ impl Wire {
 /// # Safety
 /// `counter` is an aligned u64 of a table.
 #[inline(always)]
-unsafe fn add(counter: *mut u64, amount: u64) {
+pub unsafe fn add(counter: *mut u64, amount: u64) {
     // SAFETY: one locked add to memory the caller answers for.
     unsafe {
         core::arch::asm!("lock *(u64 *)({0} + 0) += {1}", in(reg) counter, in(reg) amount);

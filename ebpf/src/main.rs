@@ -1,6 +1,6 @@
 //! Weir's kernel programs. `wire_egress` and `wire_ingress` look at every packet an interface sends and receives and
 //! measure the upstream connections workers have registered. They pass whatever they see, count instead of logging,
-//! and decide nothing.
+//! and decide nothing. `pick_worker` decides which worker's socket a new connection is for.
 //!
 //! A packet is `read`; a SYN and its answer are `connect`'s, everything else of a registered connection is `flow`'s,
 //! and both count into the row of the endpoint.
@@ -14,6 +14,8 @@ mod count;
 #[cfg(target_arch = "bpf")]
 mod flow;
 #[cfg(target_arch = "bpf")]
+mod pick_worker;
+#[cfg(target_arch = "bpf")]
 mod segment;
 #[cfg(target_arch = "bpf")]
 mod tables;
@@ -21,13 +23,14 @@ mod tables;
 #[cfg(target_arch = "bpf")]
 mod programs {
     use aya_ebpf::bindings::TC_ACT_UNSPEC;
-    use aya_ebpf::macros::classifier;
-    use aya_ebpf::programs::TcContext;
+    use aya_ebpf::bindings::sk_action::{SK_DROP, SK_PASS};
+    use aya_ebpf::macros::{classifier, sk_reuseport};
+    use aya_ebpf::programs::{SkReuseportContext, TcContext};
     use weir_common::Reason;
 
     use crate::count::count;
     use crate::segment::{Direction, Segment};
-    use crate::{connect, flow};
+    use crate::{connect, flow, pick_worker};
 
     #[classifier]
     pub fn wire_egress(context: TcContext) -> i32 {
@@ -40,6 +43,18 @@ mod programs {
     pub fn wire_ingress(context: TcContext) -> i32 {
         count(on_received(&context).unwrap_or_else(|reason| reason));
         TC_ACT_UNSPEC
+    }
+
+    /// Also for connections of a socket that closes, whatever `net.ipv4.tcp_migrate_req` says.
+    #[sk_reuseport(migrate)]
+    pub fn pick_worker(context: SkReuseportContext) -> u32 {
+        let reason = pick_worker::pick(&context).unwrap_or_else(|reason| reason);
+        count(reason);
+        match reason {
+            // Answered with a reset, like a port nobody listens on.
+            Reason::TurnedAway => SK_DROP,
+            _ => SK_PASS,
+        }
     }
 
     #[inline(always)]

@@ -3,10 +3,10 @@
 use aya_ebpf::Global;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray};
+use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, ReusePortSockArray};
 use weir_common::{
     EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, Flow,
-    FlowKey, FlowSample, Meta, Reason,
+    FlowKey, FlowSample, LISTENER_GROUPS, ListenerGroup, Meta, Reason, Worker, WorkerSteered,
 };
 
 /// Endpoints the tables hold, and the stride of `ENDPOINT_WIRE`. Set at load, so that programs see a constant.
@@ -41,6 +41,20 @@ pub static FLOW: HashMap<FlowKey, Flow> = HashMap::with_max_entries(1, 0);
 
 #[map]
 pub static FLOW_SAMPLE: Array<FlowSample> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+pub static WORKER: Array<Worker> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+pub static WORKER_STEERED: Array<WorkerSteered> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+pub static LISTENER: ReusePortSockArray = ReusePortSockArray::with_max_entries(1, 0);
+
+/// One entry for each socket of `LISTENER`.
+#[map]
+pub static LISTENER_GROUP: HashMap<u64, ListenerGroup> =
+    HashMap::with_max_entries(LISTENER_GROUPS, 0);
 
 #[map]
 pub static REASON: PerCpuArray<u64> = PerCpuArray::with_max_entries(Reason::COUNT, 0);

@@ -5,9 +5,11 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use weir::moment::Moment;
 use weir::runtime::mailbox::{Order, mailbox};
+use weir::runtime::pulse::Turn;
 use weir::runtime::ring::{Gauges, Listener, limits};
 use weir::runtime::worker::{Observe, Unmeasured, Worker};
 use weir::seam::{Action, ConnId, Core, End, Event, Peer, Socket, Source};
@@ -44,7 +46,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 struct Nobody;
 
 impl Observe for Nobody {
-    fn on_turn(&mut self, _gauges: Gauges, _now: Moment) {}
+    fn on_turn(
+        &mut self,
+        _turn: &Turn,
+        _gauges: Gauges,
+        timeout: Option<Duration>,
+    ) -> Option<Duration> {
+        timeout
+    }
 
     fn on_accept_failed(&mut self) {}
 }

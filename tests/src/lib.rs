@@ -18,6 +18,7 @@ pub mod pattern;
 pub mod process;
 pub mod scenario;
 pub mod skip;
+pub mod stall;
 pub mod topology;
 pub mod wait;
 pub mod weir;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{
     EndpointIdentityCells, EndpointLoadCells, EndpointStateCells, EndpointWire, EndpointWireCells,
-    FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells, Table,
+    FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells, Table, WorkerCells, WorkerSteeredCells,
 };
 
 use super::watch::PickWatch;
@@ -35,6 +35,10 @@ pub struct SharedTables {
     /// Row `cpu * capacity + endpoint`.
     pub wire: Table<EndpointWireCells>,
     pub samples: Table<FlowSampleCells>,
+    /// How each worker is.
+    pub worker: Table<WorkerCells>,
+    /// What each worker was given by the kernel.
+    pub steered: Table<WorkerSteeredCells>,
     /// Picks somebody asked to see.
     pub watch: Arc<PickWatch>,
 }
@@ -50,6 +54,8 @@ impl SharedTables {
             load: Table::anonymous(sizes.workers * sizes.capacity),
             wire: Table::anonymous(sizes.cpus * sizes.capacity),
             samples: Table::anonymous(sizes.flows),
+            worker: Table::anonymous(sizes.workers),
+            steered: Table::anonymous(sizes.workers),
             watch: Arc::default(),
         };
         tables.announce();

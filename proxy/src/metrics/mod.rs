@@ -6,6 +6,7 @@ mod endpoints;
 mod labels;
 mod observed;
 mod serving;
+mod steering;
 mod text;
 mod worker;
 mod workers;
@@ -14,6 +15,7 @@ pub use counter::{Counter, CounterOf, Gauge, Label};
 pub use labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unrepeatable};
 pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
 pub use serving::{ReloadResult, Serving};
+pub use steering::{SteeringStatus, WorkerLoad};
 pub use worker::WorkerCounters;
 
 use crate::moment::Moment;
@@ -30,6 +32,7 @@ pub fn render(observed: &Observed, now: Moment) -> String {
     observed.serving.write(&mut text);
     ebpf.write(&mut text);
     workers::write(&mut text, &observed.workers);
+    steering::write(&mut text, &observed.tables, now);
     endpoints::write(&mut text, observed, &ebpf, now);
     text.finish()
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counter::Counter;
 use super::serving::Serving;
+use super::steering::SteeringStatus;
 use super::text::{Kind, Text};
 use super::worker::WorkerCounters;
 use crate::balance::shared::SharedTables;
@@ -56,6 +57,8 @@ pub struct EbpfStatus {
     /// Times an endpoint could not be made known to the kernel, which does not time its handshakes then.
     #[serde(default)]
     pub unidentified: u64,
+    #[serde(default)]
+    pub steering: SteeringStatus,
 }
 
 /// One interface programs are to be attached to.
@@ -176,5 +179,6 @@ impl EbpfStatus {
             "1 if what is learnt outlives the process, in the BPF file system.",
         )
         .sample(&[], u8::from(self.pins.is_some()));
+        self.steering.write(text);
     }
 }

@@ -15,11 +15,20 @@ pub enum Order {
     /// Accept from this listener.
     Listen(ListenerId, Listener),
     /// Accept what is on its way to this listener, then close it.
-    Unlisten(ListenerId),
+    Unlisten(ListenerId, Newcomers),
     /// Serve from this snapshot.
     Replace(Arc<Snapshot>),
     /// Stop accepting, finish what runs, then end.
     Drain,
+}
+
+/// What becomes of clients that begin to connect while a listener closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newcomers {
+    /// A kernel program refuses them.
+    Refused,
+    /// Nobody does: their attempts are to be dropped. They try again after a second, and meet who listens there by then.
+    Dropped,
 }
 
 /// The outside of a mailbox.

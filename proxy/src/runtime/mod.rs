@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config_files;
 pub mod dataplane;
 pub mod mailbox;
+pub mod pulse;
 pub mod reload;
 pub mod ring;
 pub mod server;

@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use super::clock;
-use super::mailbox::{Mailbox, Order};
+use super::mailbox::{Mailbox, Newcomers, Order};
+use super::pulse::Turn;
 use super::ring::{Completion, Connections, Gauges, RingError, Slice};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Core, Event, FlowSlot, Peer, Socket, Source};
@@ -39,7 +40,13 @@ impl MeasureFlows for Unmeasured {
 
 /// Told once a turn what the worker holds.
 pub trait Observe {
-    fn on_turn(&mut self, gauges: Gauges, now: Moment);
+    /// The worker wants to sleep for `timeout`; returns how long it may.
+    fn on_turn(
+        &mut self,
+        turn: &Turn,
+        gauges: Gauges,
+        timeout: Option<Duration>,
+    ) -> Option<Duration>;
 
     fn on_accept_failed(&mut self);
 }
@@ -83,12 +90,16 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
 
     /// Runs until drained. An error is the ring's: the worker cannot go on.
     pub fn run(&mut self) -> io::Result<()> {
+        let mut now = clock::now();
+        let mut had_news = true;
         while !self.is_finished() {
-            let timeout = self.time_to_sleep(clock::now());
+            let timeout = self.end_turn(now, had_news);
             self.connections.set_room(self.core.room());
             self.connections.turn(timeout)?;
-            let now = clock::now();
+            now = clock::now();
+            had_news = false;
             while let Some(completion) = self.connections.next_completion() {
+                had_news = true;
                 self.on_completion(completion, now);
             }
             if self.core.next_deadline().is_some_and(|due| due <= now) {
@@ -97,10 +108,24 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
             self.accept_again_if_due(now);
             self.close_listeners_if_due(now);
             self.mailbox.acknowledge(self.core.oldest_snapshot());
-            self.observer.on_turn(self.connections.gauges(), now);
         }
+        self.end_turn(now, had_news);
         // The last closes are queued, not submitted.
         self.connections.turn(Some(Duration::ZERO))
+    }
+
+    /// Tells of the turn that `began` when the worker woke; returns how long to sleep.
+    fn end_turn(&mut self, began: Moment, had_news: bool) -> Option<Duration> {
+        let (ended, gauges) = (clock::now(), self.connections.gauges());
+        let turn = Turn {
+            began,
+            ended,
+            had_news,
+            connections: gauges.connections,
+            is_accepting: !self.is_draining,
+        };
+        let timeout = self.time_to_sleep(ended);
+        self.observer.on_turn(&turn, gauges, timeout)
     }
 
     fn is_finished(&self) -> bool {
@@ -258,7 +283,7 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
         while let Some(order) = self.mailbox.next_order() {
             match order {
                 Order::Listen(id, listener) => self.connections.listen(id, listener),
-                Order::Unlisten(id) => self.unlisten(id, now),
+                Order::Unlisten(id, newcomers) => self.unlisten(id, newcomers, now),
                 Order::Replace(snapshot) => {
                     let snapshot = &snapshot;
                     self.report(Event::Replaced { snapshot }, None, now);
@@ -268,8 +293,10 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
         }
     }
 
-    fn unlisten(&mut self, listener: ListenerId, now: Moment) {
-        self.connections.turn_away(listener);
+    fn unlisten(&mut self, listener: ListenerId, newcomers: Newcomers, now: Moment) {
+        if newcomers == Newcomers::Dropped {
+            self.connections.turn_away(listener);
+        }
         self.closing_listeners
             .push((listener, now + HANDSHAKES_FINISH));
     }
@@ -280,7 +307,10 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
         }
         self.is_draining = true;
         for listener in self.connections.listeners() {
-            self.unlisten(listener, now);
+            let mut closing = self.closing_listeners.iter();
+            if !closing.any(|(closing, _)| *closing == listener) {
+                self.unlisten(listener, Newcomers::Dropped, now);
+            }
         }
         self.report(Event::Drain, None, now);
     }

@@ -1,5 +1,6 @@
 //! What the kernel programs make of packets. The packets go through `BPF_PROG_TEST_RUN`, so that each test decides what
-//! the kernel sees and when; the last ones send real traffic over a loopback of their own.
+//! the kernel sees and when; others, as for programs the kernel offers no test run of, send real traffic over a loopback of
+//! their own.
 
 mod first_byte;
 mod foreign;
@@ -11,6 +12,7 @@ mod packet;
 mod refusal;
 mod registration;
 mod rig;
+mod steering;
 mod traffic;
 mod tunnel;
 

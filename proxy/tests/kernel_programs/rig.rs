@@ -82,9 +82,18 @@ impl Rig {
         Self::open(flows, Vec::new())
     }
 
+    pub fn with_workers(workers: usize) -> Option<Self> {
+        let mut options = options(EbpfMode::Required, 16, Vec::new());
+        options.sizes.workers = workers;
+        Self::of(options)
+    }
+
     pub fn open(flows: usize, interfaces: Vec<String>) -> Option<Self> {
-        let dataplane = Dataplane::open(options(EbpfMode::Required, flows, interfaces));
-        let dataplane = match dataplane {
+        Self::of(options(EbpfMode::Required, flows, interfaces))
+    }
+
+    fn of(options: DataplaneOptions) -> Option<Self> {
+        let dataplane = match Dataplane::open(options) {
             Ok(dataplane) => dataplane,
             Err(DataplaneError::Unavailable(cause)) => {
                 skip(&format!("kernel programs, but {cause}"));

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weir::moment::Moment;
 use weir::runtime::mailbox::{Order, WorkerHandle, mailbox};
+use weir::runtime::pulse::Turn;
 use weir::runtime::ring::{Gauges, Listener};
 use weir::runtime::worker::{Observe, Unmeasured, Worker};
 use weir::seam::Core;
@@ -28,10 +28,16 @@ pub struct Said {
 struct Observer(Arc<Mutex<Said>>);
 
 impl Observe for Observer {
-    fn on_turn(&mut self, gauges: Gauges, _now: Moment) {
+    fn on_turn(
+        &mut self,
+        _turn: &Turn,
+        gauges: Gauges,
+        timeout: Option<Duration>,
+    ) -> Option<Duration> {
         let mut said = self.0.lock().expect("nobody panics with it");
         said.gauges = gauges;
         said.most_buffers = said.most_buffers.max(gauges.buffers_held);
+        timeout
     }
 
     fn on_accept_failed(&mut self) {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use weir_common::EndpointWire;
 
 use crate::balance::{Backend, BackendKind, Endpoint, Figures, LatencySource};
-use crate::metrics::{EbpfStatus, Observed};
+use crate::metrics::{EbpfStatus, Observed, WorkerLoad};
 use crate::moment::Moment;
 use crate::snapshot::BackendPolicy;
 
@@ -23,8 +23,26 @@ pub struct ConfigDump {
     #[serde(default)]
     pub revision: u64,
     pub ebpf: EbpfStatus,
+    #[serde(default)]
+    pub workers: Vec<WorkerDump>,
     pub listeners: Vec<ListenerDump>,
     pub backends: Vec<BackendDump>,
+}
+
+/// What a worker tells of itself: what new connections are steered by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerDump {
+    pub worker: usize,
+    /// Those to endpoints included.
+    pub connections: u64,
+    /// What a turn of its loop usually takes.
+    pub loop_lag_ms: f64,
+    /// By how much it is late with the next turn.
+    pub overdue_ms: f64,
+    pub accepting: bool,
+    /// Attempts to connect the kernel gave it, by load.
+    pub steered: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -152,10 +170,26 @@ impl ConfigDump {
             uptime_seconds: now.since(observed.started).as_secs_f64(),
             revision: snapshot.revision,
             ebpf: (observed.ebpf)(),
+            workers: WorkerLoad::all(&observed.tables, now)
+                .map(WorkerDump::of)
+                .collect(),
             listeners: listeners.chain(services).collect(),
             backends: backends
                 .map(|backend| BackendDump::of(backend, snapshot.policy_of(backend), observed, now))
                 .collect(),
+        }
+    }
+}
+
+impl WorkerDump {
+    fn of(load: WorkerLoad) -> Self {
+        Self {
+            worker: load.worker,
+            connections: load.connections,
+            loop_lag_ms: millis(load.loop_lag),
+            overdue_ms: millis(load.overdue),
+            accepting: load.is_accepting,
+            steered: load.steered,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What the kernel's side has to say, in the words of metrics and dumps.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::metrics::{EbpfStatus, InterfaceStatus};
+use weir_common::Reason;
+
+use crate::metrics::{EbpfStatus, InterfaceStatus, SteeringStatus};
 use crate::runtime::dataplane::{Dataplane, Hook};
 
 pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
@@ -18,10 +21,17 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
             }),
             second_choice: status.second_choice,
         });
-    let packets = dataplane
+    let (decisions, packets): (Vec<_>, Vec<_>) = dataplane
         .reasons()
         .into_iter()
-        .map(|(reason, count)| (reason.name().to_owned(), count));
+        .partition(|(reason, _)| reason.is_of_steering());
+    let named = |reasons: Vec<(Reason, u64)>| -> BTreeMap<String, u64> {
+        let named = reasons.into_iter();
+        named
+            .map(|(reason, count)| (reason.name().to_owned(), count))
+            .collect()
+    };
+    let steering = dataplane.steering();
     let counts = dataplane.unmeasured();
     let unmeasured = [
         ("no_kernel", &counts.no_kernel),
@@ -34,8 +44,13 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
         reason: dataplane.without_kernel().map(ToString::to_string),
         pins: dataplane.pins(),
         interfaces: interfaces.collect(),
-        packets: packets.collect(),
+        packets: named(packets),
         unmeasured: unmeasured.into(),
         unidentified: counts.unidentified.load(Relaxed),
+        steering: SteeringStatus {
+            by_load: steering.is_ok(),
+            reason: steering.err(),
+            decisions: named(decisions),
+        },
     }
 }

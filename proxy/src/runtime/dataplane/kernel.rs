@@ -1,19 +1,20 @@
 //! The kernel programs and their tables, loaded: what there is when there is BPF.
 
 use std::error::Error;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::{Map, PerCpuArray};
 use aya::{Ebpf, EbpfLoader};
 use aya_log::EbpfLogger;
 use log::Log;
-use weir_common::{Cells, EndpointId, EndpointIdValue, Reason, Table};
+use weir_common::{Cells, EndpointId, EndpointIdValue, LISTENER_GROUPS, Reason, Table};
 
 use super::flows::FlowTable;
 use super::mapping::{MappingError, map_rows};
 use super::pins::{Pins, TABLES, Unfit};
 use super::programs::Programs;
+use super::steering::Steering;
 use super::syscall::HashTable;
 use super::unavailable::{Unavailable, in_one_line};
 use crate::balance::shared::{SharedTables, Sizes};
@@ -46,6 +47,8 @@ pub struct Kernel {
     pub tables: SharedTables,
     pub flows: Arc<FlowTable>,
     pub identities: HashTable<EndpointId, EndpointIdValue>,
+    /// Or why the kernel spreads connections over workers by its own hash.
+    pub steering: Result<Arc<Steering>, Unavailable>,
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
 
@@ -62,8 +65,13 @@ impl Kernel {
         let kept = pins.as_ref().filter(|_| adopted.is_some());
         let mut ebpf = load_object(object, sizes, kept)?;
         let tables = map_tables(&mut ebpf, sizes)?;
+        let steering = Steering::load(&mut ebpf, sizes.workers).map(Arc::new);
+        if let Err(cause) = &steering {
+            tracing::warn!("new connections are spread over workers by the kernel's hash: {cause}");
+        }
         let kernel = Self {
             tables,
+            steering,
             flows: Arc::new(hash_table(&mut ebpf, "FLOW")?),
             identities: hash_table(&mut ebpf, "ENDPOINT_ID")?,
             // Without its ring buffer the programs still count; there is only nothing to read.
@@ -169,6 +177,16 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
         .map_max_entries("ENDPOINT_WIRE", rows(sizes.cpus * sizes.capacity))
         .map_max_entries("FLOW", rows(sizes.flows))
         .map_max_entries("FLOW_SAMPLE", rows(sizes.flows))
+        .map_max_entries("WORKER", rows(sizes.workers))
+        .map_max_entries("WORKER_STEERED", rows(sizes.workers))
+        .map_max_entries(
+            "LISTENER",
+            rows(sizes.workers).saturating_mul(LISTENER_GROUPS),
+        )
+        .map_max_entries(
+            "LISTENER_GROUP",
+            rows(sizes.workers).saturating_mul(LISTENER_GROUPS),
+        )
         .map_max_entries("AYA_LOGS", LOG_BYTES)
         .load(object)
         .map_err(Unavailable::load)
@@ -183,6 +201,8 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
         load: array(ebpf, "ENDPOINT_LOAD", sizes.workers * sizes.capacity)?,
         wire: array(ebpf, "ENDPOINT_WIRE", sizes.cpus * sizes.capacity)?,
         samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
+        worker: array(ebpf, "WORKER", sizes.workers)?,
+        steered: array(ebpf, "WORKER_STEERED", sizes.workers)?,
         watch: Arc::default(),
     };
     tables.announce();
@@ -203,17 +223,20 @@ fn array<C: Cells>(
     })
 }
 
-fn hash_table<K, V>(ebpf: &mut Ebpf, table: &'static str) -> Result<HashTable<K, V>, Unavailable>
+/// A table whose elements are read and written by system calls.
+pub(super) fn hash_table<K, V>(
+    ebpf: &mut Ebpf,
+    table: &'static str,
+) -> Result<HashTable<K, V>, Unavailable>
 where
     K: super::syscall::Plain,
     V: super::syscall::Plain,
 {
-    let Some(Map::HashMap(map)) = ebpf.map(table) else {
-        return Err(Unavailable::Layout);
+    let fd = match ebpf.map(table) {
+        Some(Map::HashMap(map) | Map::ReusePortSockArray(map)) => map.fd().as_fd(),
+        _ => return Err(Unavailable::Layout),
     };
-    let own =
-        |fd: &aya::maps::MapFd| -> std::io::Result<OwnedFd> { fd.as_fd().try_clone_to_owned() };
-    own(map.fd())
+    fd.try_clone_to_owned()
         .and_then(HashTable::over)
         .map_err(|source| match source.kind() {
             std::io::ErrorKind::InvalidData => Unavailable::Layout,

@@ -14,6 +14,7 @@ mod opening;
 mod pins;
 mod programs;
 mod route;
+mod steering;
 mod syscall;
 mod tcx;
 mod unavailable;
@@ -22,6 +23,7 @@ mod watched;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,6 +45,7 @@ pub use kernel::Direction;
 pub use mapping::MappingError;
 pub use opening::{DataplaneError, DataplaneOptions, EbpfMode, WithoutKernel};
 pub use pins::{DetachError, LockError, Removed, bpffs::MOUNT_POINT, detach, instances};
+pub use steering::{NotSteered, Steered};
 pub use unavailable::Unavailable;
 pub use watched::{InterfaceStatus, NotAttached};
 
@@ -127,7 +130,24 @@ impl Dataplane {
         }
     }
 
-    /// What the programs did with the packets they saw. Empty without BPF.
+    /// Has the kernel give connections to the less loaded of two workers. The sockets listen on one address, one for
+    /// each worker, in their order. None without the program.
+    pub fn steer(&self, sockets: &[BorrowedFd<'_>]) -> Option<Result<Steered, NotSteered>> {
+        let kernel = self.kernel.as_ref().ok()?;
+        let steering = kernel.steering.as_ref().ok()?;
+        let programs = kernel.programs();
+        let program = programs.pick_worker().map_err(NotSteered::from);
+        Some(program.and_then(|program| steering.steer(program, sockets)))
+    }
+
+    /// Whether the kernel gives connections to workers by load; else why not, in words.
+    pub fn steering(&self) -> Result<(), String> {
+        let kernel = self.kernel.as_ref().map_err(ToString::to_string)?;
+        let steering = kernel.steering.as_ref();
+        steering.map(|_| ()).map_err(ToString::to_string)
+    }
+
+    /// What the programs did with the packets and connections they saw. Empty without BPF.
     pub fn reasons(&self) -> Vec<(Reason, u64)> {
         self.kernel
             .as_ref()

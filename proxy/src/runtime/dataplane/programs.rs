@@ -1,4 +1,4 @@
-//! The measuring programs, loaded: whoever holds them can attach them, or show them packets.
+//! The programs, loaded: whoever holds them can attach them, or show them packets.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use aya::Ebpf;
 use aya::maps::Map;
-use aya::programs::{ProgramError, SchedClassifier, TestRun, TestRunOptions};
+use aya::programs::{ProgramError, SchedClassifier, SkReuseport, TestRun, TestRunOptions};
 
 use super::kernel::Direction;
 use super::pins::{Pins, TABLES};
+use super::steering;
 use super::unavailable::Unavailable;
 
 pub struct Programs {
@@ -19,7 +20,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Has the verifier look at both.
+    /// Has the verifier look at those that measure.
     pub fn load(ebpf: Ebpf) -> Result<Self, Unavailable> {
         let mut programs = Self { ebpf, pins: None };
         for direction in Direction::BOTH {
@@ -38,7 +39,13 @@ impl Programs {
             .try_into()
     }
 
-    /// Runs both, each once: what the verifier accepts is still not what runs. The packet is none they measure.
+    /// What gives connections to workers.
+    pub fn pick_worker(&self) -> Result<&SkReuseport, ProgramError> {
+        let program = self.ebpf.program(steering::PROGRAM);
+        program.ok_or(ProgramError::NotLoaded)?.try_into()
+    }
+
+    /// Runs those that measure, each once: what the verifier accepts is still not what runs. The packet is none they measure.
     pub fn prove(&mut self) -> Result<(), Unavailable> {
         for direction in Direction::BOTH {
             self.run_on(direction, &[0; 64], 1)

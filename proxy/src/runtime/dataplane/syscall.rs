@@ -5,7 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use weir_common::{EndpointId, EndpointIdValue, Flow, FlowKey};
+use weir_common::{EndpointId, EndpointIdValue, Flow, FlowKey, ListenerGroup};
 
 /// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
 ///
@@ -22,6 +22,12 @@ unsafe impl Plain for Flow {}
 unsafe impl Plain for EndpointId {}
 // SAFETY: plain integers that fill 16 bytes, as `weir_common` asserts.
 unsafe impl Plain for EndpointIdValue {}
+// SAFETY: plain integers that fill 16 bytes, as `weir_common` asserts.
+unsafe impl Plain for ListenerGroup {}
+// SAFETY: an integer.
+unsafe impl Plain for u32 {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
 // SAFETY: six integers without a gap.
 unsafe impl Plain for Shape {}
 

@@ -2,10 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
 use super::ServerError;
+use crate::runtime::dataplane::{Dataplane, Steered};
+use crate::runtime::mailbox::Newcomers;
 use crate::runtime::ring::{Listener, ListenerWatch};
 use crate::snapshot::{ListenerId, Snapshot};
 
@@ -15,7 +18,19 @@ pub type ByWorker = (ListenerId, Vec<Listener>);
 /// Sockets handed to workers, those included that are about to be closed.
 pub struct Addresses {
     workers: usize,
-    ours: Vec<(SocketAddr, ListenerWatch)>,
+    ours: Vec<Ours>,
+    /// Once is enough to say that connections are not steered.
+    has_complained: bool,
+}
+
+/// The sockets of one listener, wherever they are.
+struct Ours {
+    id: ListenerId,
+    address: SocketAddr,
+    sockets: Vec<ListenerWatch>,
+    /// None where the kernel's own hash spreads connections.
+    steered: Option<Steered>,
+    is_closing: bool,
 }
 
 impl Addresses {
@@ -23,16 +38,18 @@ impl Addresses {
         Self {
             workers,
             ours: Vec::new(),
+            has_complained: false,
         }
     }
 
     /// Binds what `next` listens on and `before` does not: all of it, or nothing.
     pub fn bind(
         &mut self,
+        dataplane: &Dataplane,
         next: &Snapshot,
         before: Option<&Snapshot>,
     ) -> Result<Vec<ByWorker>, ServerError> {
-        self.ours.retain(|(_, watch)| watch.is_open());
+        self.ours.retain(Ours::is_open);
         let is_new = |id: &ListenerId| before.is_none_or(|before| before.rules(*id).is_none());
         let mut bound = Vec::new();
         for (id, listener) in next.listeners().filter(|(id, _)| is_new(id)) {
@@ -49,12 +66,37 @@ impl Addresses {
             let listeners = self.bind_one(address).map_err(failed)?;
             bound.push((id, listeners));
         }
-        for (_, listeners) in &bound {
-            let handed_out = listeners.iter();
-            self.ours
-                .extend(handed_out.map(|one| (one.address(), one.watch())));
+        for (id, listeners) in &bound {
+            let steered = self.steer(dataplane, listeners);
+            self.ours.extend(Ours::of(*id, listeners, steered));
         }
         Ok(bound)
+    }
+
+    /// To be called when these are about to be closed: who tries to connect from now on is refused, unless another
+    /// listener of ours will serve them.
+    pub fn turn_away(&mut self, leaving: &[ListenerId]) -> Vec<(ListenerId, Newcomers)> {
+        for ours in &mut self.ours {
+            ours.is_closing |= leaving.contains(&ours.id);
+        }
+        leaving
+            .iter()
+            .map(|id| (*id, self.newcomers(*id)))
+            .collect()
+    }
+
+    fn newcomers(&self, id: ListenerId) -> Newcomers {
+        let Some(leaving) = self.ours.iter().find(|ours| ours.id == id) else {
+            return Newcomers::Dropped;
+        };
+        let mut staying = self.ours.iter().filter(|ours| !ours.is_closing);
+        if staying.any(|ours| ours.meets(leaving.address)) {
+            return Newcomers::Dropped;
+        }
+        match &leaving.steered {
+            Some(steered) if steered.turn_away() => Newcomers::Refused,
+            _ => Newcomers::Dropped,
+        }
     }
 
     fn bind_one(&self, address: SocketAddr) -> io::Result<Vec<Listener>> {
@@ -65,14 +107,49 @@ impl Addresses {
         std::iter::once(Ok(first)).chain(others).collect()
     }
 
+    fn steer(&mut self, dataplane: &Dataplane, listeners: &[Listener]) -> Option<Steered> {
+        let sockets: Vec<_> = listeners.iter().map(Listener::as_fd).collect();
+        let steered = dataplane.steer(&sockets)?;
+        if let Err(cause) = &steered
+            && !std::mem::replace(&mut self.has_complained, true)
+        {
+            let address = listeners.first().map(Listener::address);
+            tracing::warn!(
+                ?address,
+                "connections are spread over workers by the kernel's hash: {cause}"
+            );
+        }
+        steered.ok()
+    }
+
     /// Whether a socket of ours is what keeps an address from being free.
     fn is_ours(&self, address: SocketAddr) -> bool {
-        self.ours.iter().any(|(ours, _)| {
-            let meets = ours.ip() == address.ip()
-                || ours.ip().is_unspecified()
-                || address.ip().is_unspecified();
-            meets && ours.port() == address.port() && ours.is_ipv4() == address.is_ipv4()
+        self.ours.iter().any(|ours| ours.meets(address))
+    }
+}
+
+impl Ours {
+    fn of(id: ListenerId, listeners: &[Listener], steered: Option<Steered>) -> Option<Self> {
+        Some(Self {
+            id,
+            address: listeners.first()?.address(),
+            sockets: listeners.iter().map(Listener::watch).collect(),
+            steered,
+            is_closing: false,
         })
+    }
+
+    fn is_open(&self) -> bool {
+        self.sockets.iter().any(ListenerWatch::is_open)
+    }
+
+    /// Whether connections to one of the two addresses may be the other's.
+    fn meets(&self, address: SocketAddr) -> bool {
+        let ours = self.address;
+        let meets = ours.ip() == address.ip()
+            || ours.ip().is_unspecified()
+            || address.ip().is_unspecified();
+        meets && ours.port() == address.port() && ours.is_ipv4() == address.is_ipv4()
     }
 }
 
@@ -104,15 +181,30 @@ mod tests {
     use super::*;
     use crate::balance::EndpointRows;
     use crate::balance::shared::{SharedTables, Sizes};
+    use crate::runtime::dataplane::{DataplaneOptions, EbpfMode};
     use crate::snapshot::{Lineage, Plan};
 
+    const SIZES: Sizes = Sizes {
+        capacity: 1,
+        workers: 1,
+        cpus: 1,
+        flows: 1,
+    };
+
     fn rows() -> EndpointRows {
-        EndpointRows::new(SharedTables::anonymous(Sizes {
-            capacity: 1,
-            workers: 1,
-            cpus: 1,
-            flows: 1,
-        }))
+        EndpointRows::new(SharedTables::anonymous(SIZES))
+    }
+
+    fn dataplane() -> Dataplane {
+        let options = DataplaneOptions {
+            mode: EbpfMode::Off,
+            interfaces: Vec::new(),
+            destinations: Vec::new(),
+            sizes: SIZES,
+            instance: "test".to_owned(),
+            bpffs: None,
+        };
+        Dataplane::open(options).expect("nothing can fail")
     }
 
     fn free_address() -> SocketAddr {
@@ -125,7 +217,9 @@ mod tests {
         let (one, two) = (free_address(), free_address());
         let mut lineage = Lineage::begin(Plan::quick(&[one], &[]), rows()).expect("no endpoint");
         let mut addresses = Addresses::new(2);
-        let first = addresses.bind(lineage.current(), None).expect("free");
+        let first = addresses
+            .bind(&dataplane(), lineage.current(), None)
+            .expect("free");
         assert_eq!(first.len(), 1);
         assert_eq!(first[0].1.len(), 2, "one for each worker");
 
@@ -134,7 +228,7 @@ mod tests {
         let plan = Plan::quick(&[one, two, everywhere], &[]);
         let draft = lineage.draft(plan).expect("no endpoint");
         let added = addresses
-            .bind(&draft, Some(lineage.current()))
+            .bind(&dataplane(), &draft, Some(lineage.current()))
             .expect("free");
         let added: Vec<SocketAddr> = added.iter().map(|(_, all)| all[0].address()).collect();
         assert_eq!(added, [two, everywhere]);
@@ -151,7 +245,7 @@ mod tests {
             .draft(Plan::quick(&[free, taken], &[]))
             .expect("no endpoint");
         let mut addresses = Addresses::new(1);
-        let refused = addresses.bind(&draft, Some(lineage.current()));
+        let refused = addresses.bind(&dataplane(), &draft, Some(lineage.current()));
         let message = refused.err().expect("in use").to_string();
         assert!(message.contains(&taken.to_string()), "{message}");
         assert!(Listener::check_free(free).is_ok(), "it is free again");

@@ -22,6 +22,7 @@ use super::clock;
 use super::dataplane::{
     Dataplane, DataplaneError, DataplaneOptions, EbpfMode, MOUNT_POINT, possible_cpus,
 };
+use super::pulse::Pulse;
 use super::reload::Reloads;
 use super::ring::{RingError, heap, limits};
 use super::tide::Tide;
@@ -150,7 +151,7 @@ impl Server {
         })?;
         let lineage = Lineage::begin(plan, EndpointRows::new(dataplane.tables()))?;
         let mut addresses = Addresses::new(workers);
-        let listeners = addresses.bind(lineage.current(), None)?;
+        let listeners = addresses.bind(&dataplane, lineage.current(), None)?;
         for endpoint in lineage.arrived() {
             dataplane.identify(peer(endpoint));
         }
@@ -229,6 +230,9 @@ impl Server {
             "draining: no new connections, {:?} for what is in flight",
             self.options.drain
         );
+        let listeners = self.lineage.current().listeners();
+        let all: Vec<_> = listeners.map(|(id, _)| id).collect();
+        workers.unlisten(self.addresses.turn_away(&all));
         workers.drain();
         tokio::select! {
             () = workers.join() => {}
@@ -281,6 +285,11 @@ impl Server {
                 core,
                 flows: self.dataplane.flows(),
                 counters: counters.clone(),
+                pulse: Pulse::new(
+                    self.dataplane.tables(),
+                    worker,
+                    self.dataplane.steering().is_ok(),
+                ),
                 // Fewer workers than CPUs share the host with others: two proxies must not end up on the same one.
                 cpu: (self.workers == cpus.len()).then(|| cpus[worker]),
             })?;

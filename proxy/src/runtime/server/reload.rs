@@ -53,7 +53,7 @@ impl Server {
     fn prepare_step(&mut self, plan: Plan) -> Result<Step, Refused> {
         let draft = self.lineage.draft(plan)?;
         let current = self.lineage.current();
-        let listeners = self.addresses.bind(&draft, Some(current));
+        let listeners = self.addresses.bind(&self.dataplane, &draft, Some(current));
         Ok(Step {
             changes: Changes::between(current, &draft),
             draft,
@@ -77,9 +77,8 @@ impl Server {
         checks.follow(&snapshot);
         workers.replace(&snapshot);
         workers.listen(listeners);
-        for gone in listeners_beyond(&before, &snapshot) {
-            workers.unlisten(gone);
-        }
+        let gone = listeners_beyond(&before, &snapshot);
+        workers.unlisten(self.addresses.turn_away(&gone));
         self.routes_are_stale |= changes.endpoints.added + changes.endpoints.removed > 0;
     }
 

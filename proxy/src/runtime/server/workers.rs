@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::mpsc;
@@ -11,9 +12,9 @@ use super::ServerError;
 use super::listeners::ByWorker;
 use crate::exchange::Proxy;
 use crate::metrics::WorkerCounters;
-use crate::moment::Moment;
 use crate::runtime::dataplane::Flows;
-use crate::runtime::mailbox::{Mailbox, Order, WorkerHandle, mailbox};
+use crate::runtime::mailbox::{Mailbox, Newcomers, Order, WorkerHandle, mailbox};
+use crate::runtime::pulse::{Pulse, Turn};
 use crate::runtime::ring::{Gauges, Listener};
 use crate::runtime::worker::{MeasureFlows, Observe, Worker};
 use crate::seam::{FlowSlot, Peer};
@@ -36,6 +37,7 @@ pub struct Equipment {
     pub core: Proxy,
     pub flows: Flows,
     pub counters: Arc<WorkerCounters>,
+    pub pulse: Pulse,
     /// The only one it runs on.
     pub cpu: Option<usize>,
 }
@@ -82,8 +84,10 @@ impl Workers {
         }
     }
 
-    pub fn unlisten(&self, id: ListenerId) {
-        self.order(|| Order::Unlisten(id));
+    pub fn unlisten(&self, leaving: Vec<(ListenerId, Newcomers)>) {
+        for (id, newcomers) in leaving {
+            self.order(|| Order::Unlisten(id, newcomers));
+        }
     }
 
     pub fn replace(&self, snapshot: &Arc<Snapshot>) {
@@ -131,26 +135,41 @@ impl Equipment {
         if let Some(cpu) = self.cpu {
             pin(worker, cpu);
         }
-        let counters = Counted(self.counters);
-        Worker::new(self.core, self.flows, counters, mailbox)
+        let observer = Published {
+            counters: self.counters,
+            pulse: self.pulse,
+        };
+        Worker::new(self.core, self.flows, observer, mailbox)
             .map_err(|source| ServerError::Ring { worker, source })?
             .run()
             .map_err(|source| ServerError::Worker { worker, source })
     }
 }
 
-/// Publishes what a worker holds.
-struct Counted(Arc<WorkerCounters>);
+/// Publishes what a worker holds, for people and for the kernel.
+struct Published {
+    counters: Arc<WorkerCounters>,
+    pulse: Pulse,
+}
 
-impl Observe for Counted {
-    fn on_turn(&mut self, gauges: Gauges, _now: Moment) {
-        self.0.ring_connections.set(gauges.connections as u64);
-        self.0.ring_buffers.set(gauges.buffers_held as u64);
-        self.0.buffers_exhausted.raise_to(gauges.buffers_exhausted);
+impl Observe for Published {
+    fn on_turn(
+        &mut self,
+        turn: &Turn,
+        gauges: Gauges,
+        timeout: Option<Duration>,
+    ) -> Option<Duration> {
+        let counters = &self.counters;
+        counters.ring_connections.set(gauges.connections as u64);
+        counters.ring_buffers.set(gauges.buffers_held as u64);
+        counters
+            .buffers_exhausted
+            .raise_to(gauges.buffers_exhausted);
+        self.pulse.beat(turn, timeout)
     }
 
     fn on_accept_failed(&mut self) {
-        self.0.accept_failed.increment();
+        self.counters.accept_failed.increment();
     }
 }
 
