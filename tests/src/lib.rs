@@ -8,6 +8,7 @@ pub mod client;
 pub mod documents;
 pub mod editing;
 pub mod endpoint;
+pub mod idle;
 pub mod instance;
 pub mod leftovers;
 pub mod load;

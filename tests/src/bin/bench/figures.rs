@@ -1,8 +1,8 @@
 //! What is measured, and the figures a table shows of it.
 
 use clap::ValueEnum;
+use weir_tests::idle::Memory;
 
-use crate::memory::Memory;
 use crate::round::Round;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -68,7 +68,9 @@ impl Subject {
             Subject::HalfLoad => {
                 "half the rate at which the slower of nginx and HAProxy saturates, evenly spaced"
             }
-            Subject::Memory => "user memory, after one request each",
+            Subject::Memory => {
+                "user memory of a further client that has made a request and stays, and what the proxy takes itself"
+            }
         }
     }
 
@@ -128,7 +130,7 @@ static HALF: [Figure; 4] = [
     },
 ];
 
-static MEMORY: [Figure; 2] = [
+static MEMORY: [Figure; 3] = [
     Figure {
         title: "B/client",
         digits: 0,
@@ -138,6 +140,11 @@ static MEMORY: [Figure; 2] = [
         title: "at start, MiB",
         digits: 1,
         of: |outcome| Some(memory(outcome)?.at_start / 1048576.0),
+    },
+    Figure {
+        title: "with 500 clients, MiB",
+        digits: 1,
+        of: |outcome| Some(memory(outcome)?.at_work / 1048576.0),
     },
 ];
 
