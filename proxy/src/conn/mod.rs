@@ -70,6 +70,9 @@ pub struct Conn {
     pub inbox: Option<Box<Inbox>>,
 }
 
+// Most connections are those of idle clients, who are many.
+const _: () = assert!(size_of::<Conn>() <= 120);
+
 #[derive(Debug)]
 pub enum Side {
     Downstream(Downstream),

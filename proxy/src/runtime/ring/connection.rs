@@ -71,6 +71,9 @@ pub struct Connection {
     pub is_dirty: bool,
 }
 
+// Most connections are those of idle clients, who are many.
+const _: () = assert!(size_of::<Option<Connection>>() <= 40);
+
 impl Connection {
     pub fn accepted(id: ConnId, socket: OwnedFd) -> Self {
         Self {
