@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::http::h1::{HeadError, HeadLimits, HeadScan};
+use crate::http::h1::HeadScan;
 use crate::seam::Source;
 
 /// Bytes kept for later.
@@ -51,11 +51,15 @@ impl PartialHead {
         self.scan.is_untouched()
     }
 
-    /// Adds what has come. Once the head is whole: how many of these bytes are of it.
-    pub fn add(&mut self, input: &[u8], limits: &HeadLimits) -> Result<Option<usize>, HeadError> {
+    /// Adds what has come, and has `read` look at all there is. Once the head is whole: how many of these bytes are of it.
+    pub fn add<E>(
+        &mut self,
+        input: &[u8],
+        read: impl FnOnce(&mut HeadScan, &[u8]) -> Result<Option<usize>, E>,
+    ) -> Result<Option<usize>, E> {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(input);
-        let found = self.scan.advance(&self.bytes, limits)?;
+        let found = read(&mut self.scan, &self.bytes)?;
         // The end was not in what had been looked at.
         Ok(found.map(|length| length.saturating_sub(before)))
     }
@@ -122,6 +126,7 @@ impl<'a> Input<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::h1::HeadLimits;
 
     #[test]
     fn a_head_in_pieces_is_told_from_what_follows_it() {
@@ -132,7 +137,9 @@ mod tests {
             let mut scan = HeadScan::request();
             assert_eq!(scan.advance(first.as_bytes(), &limits), Ok(None));
             let mut partial = PartialHead::new(first.as_bytes(), scan);
-            let count = partial.add(second.as_bytes(), &limits);
+            let count = partial.add(second.as_bytes(), |scan, bytes| {
+                scan.advance(bytes, &limits)
+            });
             assert_eq!(count, Ok(Some(text.len() - at)));
             assert_eq!(
                 partial.split(second.as_bytes(), text.len() - at),

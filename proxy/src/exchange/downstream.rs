@@ -32,7 +32,7 @@ impl Proxy {
         }
     }
 
-    /// Looks for the end of the head. Gives back what follows it, if it has come.
+    /// Reads the head, once it is whole, and begins its exchange. Gives back what follows it, if it has come.
     fn read_request_head<'a>(
         &mut self,
         conn: ConnId,
@@ -51,10 +51,11 @@ impl Proxy {
             }
             None => return self.read_fresh_head(conn, input, now),
         };
-        match partial.add(input.bytes(), &self.settings.limits) {
+        let (head, limits) = (&mut self.request_head, &self.settings.limits);
+        match partial.add(input.bytes(), |scan, bytes| head.read(scan, bytes, limits)) {
             Ok(Some(count)) => {
                 let (head, _) = partial.split(input.bytes(), count);
-                self.begin_or_reject(conn, head, now);
+                self.begin(conn, head, now);
                 Some(input.skip(count))
             }
             Ok(None) => {
@@ -75,9 +76,10 @@ impl Proxy {
         now: Moment,
     ) -> Option<Input<'a>> {
         let mut scan = HeadScan::request();
-        match scan.advance(input.bytes(), &self.settings.limits) {
+        let (head, limits) = (&mut self.request_head, &self.settings.limits);
+        match head.read(&mut scan, input.bytes(), limits) {
             Ok(Some(length)) => {
-                self.begin_or_reject(conn, &input.bytes()[..length], now);
+                self.begin(conn, &input.bytes()[..length], now);
                 Some(input.skip(length))
             }
             Ok(None) => {
@@ -109,13 +111,6 @@ impl Proxy {
                 self.settings.head
             };
             self.set_deadline(conn, now + length);
-        }
-    }
-
-    fn begin_or_reject(&mut self, conn: ConnId, head: &[u8], now: Moment) {
-        match self.begin(conn, head, now) {
-            Ok(()) => self.touch(conn, now),
-            Err(error) => self.reject(conn, Failure::RequestHead(error), now),
         }
     }
 

@@ -130,15 +130,14 @@ impl Proxy {
         }
     }
 
-    /// A request head has come whole: an exchange begins.
-    fn begin(&mut self, downstream: ConnId, head: &[u8], now: Moment) -> Result<(), HeadError> {
-        self.request_head.parse(head, &self.settings.limits)?;
+    /// A request head has come whole, and was read: an exchange begins.
+    fn begin(&mut self, downstream: ConnId, head: &[u8], now: Moment) {
         self.counters.requests.increment();
         let memory = self.spare_memory.pop().unwrap_or_default();
         let names_endpoint = self.request_head.host(head).is_none();
         let replay = Replay::new(&self.request_head, names_endpoint, memory);
         let Some(client) = self.downstream(downstream) else {
-            return Ok(());
+            return;
         };
         let (listener, source, is_shed) = (client.listener, client.source(), client.is_shed);
         let hold = match self.revision_for(listener) {
@@ -154,7 +153,7 @@ impl Proxy {
         self.begin_record(id, source.ip(), head, now);
         if is_shed {
             self.fail(id, Failure::Shed, now);
-            return Ok(());
+            return self.touch(downstream, now);
         }
         let picked = self
             .route(revision, listener, head)
@@ -170,7 +169,7 @@ impl Proxy {
             }
             Err(failure) => self.fail(id, failure, now),
         }
-        Ok(())
+        self.touch(downstream, now);
     }
 
     /// The backend the request is for, by its place. Where a rule splits its requests, the draw is made here, once.

@@ -14,7 +14,8 @@ use crate::seam::ConnId;
 const MAX_INTERIM: u8 = 16;
 
 impl Proxy {
-    /// A response head has come whole, in `head`, and `rest` behind it: the final one is passed on and its body begins.
+    /// A response head has come whole and was read, `head`, and `rest` behind it: the final one is passed on and its body
+    /// begins.
     pub(super) fn on_response_head(
         &mut self,
         id: ExchangeId,
@@ -23,12 +24,6 @@ impl Proxy {
         rest: &[u8],
         now: Moment,
     ) -> Result<(), Failure> {
-        let Some(exchange) = self.exchanges.get_mut(id) else {
-            return Ok(());
-        };
-        self.response_head
-            .parse(head, exchange.method, &self.settings.limits)
-            .map_err(Failure::ResponseHead)?;
         if self.response_head.is_interim() {
             return self.on_interim_head(id, head, now);
         }

@@ -88,43 +88,35 @@ impl Proxy {
         input: Input<'_>,
         now: Moment,
     ) -> Result<usize, Failure> {
-        let Some(entry) = self.conns.get_mut(conn) else {
+        let (Some(entry), Some(exchange)) = (self.conns.get_mut(conn), self.exchanges.get(id))
+        else {
             return Ok(input.bytes().len());
+        };
+        let (head, limits) = (&mut self.response_head, &self.settings.limits);
+        let mut read = |scan: &mut HeadScan, bytes: &[u8]| {
+            head.read(scan, bytes, exchange.method, limits)
+                .map_err(Failure::ResponseHead)
         };
         let kept = entry.inbox.take().map(|inbox| *inbox);
         // An endpoint's bytes have no turn to wait for.
         let Some(Inbox::Head(mut partial)) = kept else {
             let mut scan = HeadScan::response();
-            let found = scan
-                .advance(input.bytes(), &self.settings.limits)
-                .map_err(Failure::ResponseHead)?;
-            return match found {
-                Some(length) => {
-                    let (head, rest) = input.bytes().split_at(length);
-                    self.on_response_head(id, conn, head, rest, now)?;
-                    Ok(length)
-                }
-                None => {
-                    let partial = PartialHead::new(input.bytes(), scan);
-                    entry.inbox = Some(Box::new(Inbox::Head(partial)));
-                    Ok(input.bytes().len())
-                }
-            };
-        };
-        let found = partial
-            .add(input.bytes(), &self.settings.limits)
-            .map_err(Failure::ResponseHead)?;
-        match found {
-            Some(count) => {
-                let (head, rest) = partial.split(input.bytes(), count);
-                self.on_response_head(id, conn, head, rest, now)?;
-                Ok(count)
-            }
-            None => {
+            let Some(length) = read(&mut scan, input.bytes())? else {
+                let partial = PartialHead::new(input.bytes(), scan);
                 entry.inbox = Some(Box::new(Inbox::Head(partial)));
-                Ok(input.bytes().len())
-            }
-        }
+                return Ok(input.bytes().len());
+            };
+            let (head, rest) = input.bytes().split_at(length);
+            self.on_response_head(id, conn, head, rest, now)?;
+            return Ok(length);
+        };
+        let Some(count) = partial.add(input.bytes(), read)? else {
+            entry.inbox = Some(Box::new(Inbox::Head(partial)));
+            return Ok(input.bytes().len());
+        };
+        let (head, rest) = partial.split(input.bytes(), count);
+        self.on_response_head(id, conn, head, rest, now)?;
+        Ok(count)
     }
 
     fn read_response_body(
