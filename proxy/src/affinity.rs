@@ -177,6 +177,18 @@ mod tests {
     }
 
     #[test]
+    fn an_expression_has_one_to_16384_characters() {
+        let of_length = |length: usize| format!("\"{}\"", "a".repeat(length - 2));
+        assert!(Affinity::compile("\"\"").is_ok());
+        assert!(Affinity::compile(&of_length(16_384)).is_ok());
+        for source in [String::new(), of_length(16_385)] {
+            let error = Affinity::compile(&source).expect_err("refused").to_string();
+            let expected = format!("1 to 16384 characters, and this one has {}", source.len());
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+
+    #[test]
     fn a_value_that_is_none_says_which_of_three_things_happened() {
         assert_eq!(key(SESSION, ""), Err(Unbound::EvaluationError));
         assert_eq!(key(SESSION, "x-session-id: \r\n"), Err(Unbound::Empty));

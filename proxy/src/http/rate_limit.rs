@@ -178,6 +178,7 @@ mod tests {
             "Retry-After: Sun, 06 Nov 1994 08:49:07 GMT",
             "Retry-After: 99999999999999999999999",
             "retry-after-ms: -5",
+            "x-ratelimit-reset: 2592000",
             "x-ratelimit-reset: 784111777",
             "x-ratelimit-reset: 784111700",
             "x-ratelimit-reset-tokens: 5 m",

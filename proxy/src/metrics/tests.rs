@@ -199,3 +199,57 @@ fn every_family_is_announced_once() {
     }
     assert!(announced.len() > 30);
 }
+
+#[test]
+fn what_operators_watch_has_its_name_and_exactly_these_labels() {
+    let observed = observed();
+    let mut balancer = Balancer::new(observed.tables.clone(), 0, 1);
+    let lease = pick(&observed, &mut balancer);
+    let sample = LatencySample {
+        length: Duration::from_millis(5),
+        source: LatencySource::Worker,
+        self_delay: Duration::ZERO,
+    };
+    let latency = Some(sample);
+    balancer.finish(lease, Outcome::Success { latency }, START);
+    let text = render(&observed, START);
+    let of_endpoint = ["namespace", "backend", "endpoint"];
+    for (name, labels) in [
+        ("weir_endpoint_health", &of_endpoint[..]),
+        (
+            "weir_endpoint_latency_seconds",
+            &["namespace", "backend", "endpoint", "source"],
+        ),
+        ("weir_endpoint_pending", &of_endpoint),
+        (
+            "weir_endpoint_requests_total",
+            &["namespace", "backend", "endpoint", "outcome"],
+        ),
+        (
+            "weir_endpoint_ejections_total",
+            &["namespace", "backend", "endpoint", "reason"],
+        ),
+        (
+            "weir_endpoints",
+            &["namespace", "backend", "state", "bucket"],
+        ),
+        ("weir_selections_total", &["method"]),
+        ("weir_affinity_total", &["result"]),
+        ("weir_no_endpoint_total", &[]),
+    ] {
+        let samples = text.lines().filter_map(|line| line.strip_prefix(name));
+        let samples: Vec<&str> = samples
+            .filter(|rest| rest.starts_with(['{', ' ']))
+            .collect();
+        assert!(!samples.is_empty(), "no {name} in:\n{text}");
+        for sample in samples {
+            let found = sample.split("=\"").map(|part| {
+                let start = part.rfind(['{', ',']).map_or(0, |at| at + 1);
+                &part[start..]
+            });
+            let count = sample.matches("=\"").count();
+            let found: Vec<&str> = found.take(count).collect();
+            assert_eq!(found, labels, "{name}{sample}");
+        }
+    }
+}

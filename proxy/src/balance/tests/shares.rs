@@ -1,5 +1,8 @@
 //! Which endpoint gets how many of the picks.
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 
 const PICKS: usize = 90_000;
@@ -92,6 +95,60 @@ fn the_same_seed_gives_the_same_picks() {
         picks
     };
     assert_eq!(course(), course());
+}
+
+#[test]
+fn picks_follow_any_weights_within_three_sigma() {
+    const POOLS: u64 = 100;
+    const PICKS: usize = 4_000;
+    let (mut shares, mut outside) = (0, 0);
+    for seed in 0..POOLS {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let size = random.random_range(2..7);
+        let weights: Vec<u16> = (0..size).map(|_| random.random_range(0..50)).collect();
+        let total: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();
+        let mut pool = Pool::of_weights(&weights);
+        for (weight, got) in weights.iter().zip(pool.shares(PICKS)) {
+            // All score alike, so that the second draw always wins.
+            let share = f64::from(*weight) / total;
+            let mean = PICKS as f64 * share;
+            let sigma = (mean * (1.0 - share)).sqrt();
+            let off = (got as f64 - mean).abs();
+            assert!(
+                off <= 5.0 * sigma,
+                "{got} of {mean:.0} for {weight} of {weights:?}"
+            );
+            shares += 1;
+            outside += usize::from(off > 3.0 * sigma);
+        }
+    }
+    // Chance puts 0.3 % of them outside.
+    assert!(
+        outside * 100 <= shares,
+        "{outside} of {shares} are off by more"
+    );
+}
+
+#[test]
+fn a_new_snapshot_moves_endpoints_to_other_buckets_and_keeps_what_was_learned() {
+    let mut pool = Pool::of_buckets(&[(0, 1), (0, 1)]);
+    pool.fail(0);
+    pool.fail_times(1, 5);
+    assert_eq!(pool.shares(100), [100, 0]);
+    // The proxy has learned where it is: the second one is near, the first one is not.
+    let mut endpoints = pool.backend.endpoints().to_vec();
+    endpoints[0].bucket = Bucket(2);
+    let id = BackendId {
+        revision: 2,
+        ..pool.backend.id
+    };
+    pool.backend = Backend::new(id, BackendKind::Service, "pool", "tests", endpoints);
+    assert_eq!(pool.shares(100), [100, 0], "ejected still");
+    pool.advance(seconds(3));
+    assert_eq!(pool.shares(100), [0, 100]);
+    // By place, the best bucket first.
+    assert_eq!(pool.figures(1).health, 0.7);
+    assert_eq!(pool.fail(1), None, "once more, of five");
 }
 
 #[test]

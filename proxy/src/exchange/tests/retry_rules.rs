@@ -4,7 +4,7 @@ use super::setup::{Connects, Setup};
 use super::wire::Ending;
 use super::world::World;
 use super::*;
-use crate::balance::{Eviction, HealthPolicy};
+use crate::balance::{Eviction, HealthPolicy, How};
 use crate::http::h1::HeadLimits;
 use crate::metrics::RetryReason;
 use crate::route::{Handling, Retry, RetryOn, Rules, Split, StatusCodes};
@@ -316,4 +316,50 @@ fn an_ejection_lasts_as_long_as_the_route_waits_where_nothing_else_is_said() {
     world.send(client, get("/"));
     world.answer(UNAVAILABLE);
     assert_eq!(world.figures(0).ejected_for, Some(seconds(7)));
+}
+
+#[test]
+fn a_failed_attempt_is_recorded_before_the_next_pick() {
+    let mut world = world(1, on(&[503]));
+    let (namespace, name) = ("default", "default");
+    world.tables.watch.begin(namespace, name, 2);
+    let client = world.client();
+    world.send(client, get("/"));
+    world.answer(UNAVAILABLE);
+    world.answer(&ok("x"));
+    assert_eq!(world.read(client), ok("x"));
+    let (picks, _) = world.tables.watch.end();
+    let seen = picks.iter().map(|pick| match &pick.how {
+        How::Draws { draws, .. } => (draws[0].reading.health, draws[0].reading.pending),
+        How::Affinity { .. } => panic!("nothing is bound: {pick:?}"),
+    });
+    assert_eq!(seen.collect::<Vec<_>>(), [(1.0, 0), (0.7, 0)]);
+}
+
+#[test]
+fn a_split_is_drawn_once_and_a_retry_stays_with_its_backend() {
+    let setup = setup(4, on(&[503]));
+    let mut plan = setup.plan();
+    let mut second = plan.backends[0].clone();
+    second.name = "second".into();
+    second.targets = plan.backends[0].targets.split_off(2);
+    plan.backends.push(second);
+    plan.listeners[0].rules = Rules::always(Handling {
+        retry: on(&[503]),
+        ..Split::new([(0, 1), (1, 1)]).into()
+    });
+    let mut world = World::of(setup);
+    world.replace(plan);
+    let client = world.client();
+    let mut asked = [0; 2];
+    for _ in 0..20 {
+        world.send(client, get("/"));
+        let first = world.busy_endpoint_place();
+        world.answer(UNAVAILABLE);
+        assert_eq!(world.busy_endpoint_place(), first ^ 1, "the other of two");
+        world.answer(&ok("x"));
+        assert_eq!(world.read(client), ok("x"));
+        asked[first / 2] += 1;
+    }
+    assert!(asked.iter().all(|count| *count > 0), "{asked:?}");
 }
