@@ -10,6 +10,7 @@ pub mod editing;
 pub mod endpoint;
 pub mod idle;
 pub mod instance;
+pub mod kernel_tables;
 pub mod leftovers;
 pub mod load;
 pub mod message;
