@@ -1,12 +1,16 @@
 //! What rules and their backendRefs do to what passes, as curl and an endpoint see it.
 
+use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use weir_tests::documents::{Documents, Said};
-use weir_tests::endpoint::{Next, Script, scripts::script};
-use weir_tests::scenario::Scenario;
+use weir_tests::endpoint::scripts::{never_answer, script};
+use weir_tests::endpoint::{Next, Script};
+use weir_tests::scenario::{PORT, Scenario};
 use weir_tests::skip::{Need, can_run, find};
+use weir_tests::wait::becomes_true;
 use weir_tests::weir::run_to_end;
 
 const NEEDS: &[Need] = &[Need::Root, Need::Program("curl")];
@@ -25,9 +29,29 @@ spec:
     )
 }
 
+/// A Service of one endpoint.
+fn service(name: &str, address: IpAddr) -> String {
+    format!(
+        "---
+apiVersion: v1
+kind: Service
+metadata: {{name: {name}}}
+spec: {{ports: [{{port: 80}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: {name}-1, labels: {{kubernetes.io/service-name: {name}}}}}
+addressType: IPv4
+ports: [{{port: {PORT}}}]
+endpoints: [{{addresses: [{address}]}}]
+"
+    )
+}
+
 /// Answers with the head it got.
 fn tells_its_head() -> Script {
     script(|exchange| {
+        exchange.read_body(|_| {})?;
         let head = &exchange.head;
         let fields = head.fields.iter();
         let fields = fields.map(|(name, value)| format!("{name}: {value}\n"));
@@ -158,5 +182,44 @@ fn endpoints_and_clients_get_what_rules_and_backends_make_of_it() -> Result<()> 
     assert_eq!(given(head, "server"), Vec::<String>::new());
     assert_eq!(given(head, "x-stage"), ["rule"]);
     assert_eq!(given(head, "x-more"), ["backend"]);
+    Ok(())
+}
+
+#[test]
+fn a_mirror_sees_every_request_and_is_never_waited_for() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut written = None;
+    let scripts = vec![tells_its_head(), script(never_answer)];
+    let scenario = Scenario::start(scripts, |star, mut options| {
+        let address = |place: usize| star.endpoints[place].address();
+        let said = Said {
+            rule: "filters: [{type: RequestMirror, requestMirror: {backendRef: {name: copies, port: 80}}}]",
+            documents: &service("copies", address(1)),
+        };
+        let endpoints = [SocketAddr::new(address(0), PORT)].into_iter();
+        let documents = Documents::write(options.listen[0], endpoints, said);
+        let documents = written.insert(documents.expect("a writable folder"));
+        options.config = Some(documents.path().to_owned());
+        options
+    })?;
+    for number in 1..=20 {
+        let path = format!("/{number}");
+        let answer = curl(&scenario, &["--data", "a=1"], &path)?;
+        let line = format!("\n\nPOST {path} HTTP/1.1\n");
+        assert!(answer.contains(&line), "{answer}");
+    }
+    let has_all = || scenario.endpoints[1].seen().requests() == 20;
+    assert!(becomes_true(Duration::from_secs(5), has_all));
+    assert_eq!(scenario.endpoints[0].seen().requests(), 20);
+    let metrics = scenario.weir.metrics()?;
+    let sum = |name, labels: &[(&str, &str)]| metrics.sum(name, labels);
+    assert_eq!(sum("weir_mirrored_requests_total", &[]), Some(20.0));
+    assert_eq!(sum("weir_mirrored_requests_dropped_total", &[]), Some(0.0));
+    assert_eq!(sum("weir_requests_total", &[]), Some(20.0));
+    let dump = scenario.dump()?;
+    assert_eq!(dump[0].attempts.succeeded, 20);
+    assert_eq!(dump[1].pending, 20, "nobody has heard of them");
     Ok(())
 }

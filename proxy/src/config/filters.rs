@@ -1,11 +1,11 @@
 //! `filters` of a rule, or of one of its backendRefs: what is done to requests and their responses.
 
-use std::sync::Arc;
-
+use super::mirror::read_mirror;
 use super::reader::Cursor;
 use super::redirect::read_redirect;
+use super::resources::Filtering;
 use crate::http::{EditError, FieldEdits, is_authority};
-use crate::route::{Filters, PathRewrite, Rewrite};
+use crate::route::{PathRewrite, Rewrite};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -13,15 +13,17 @@ enum Kind {
     Response,
     Rewrite,
     Redirect,
+    Mirror,
 }
 
-const KINDS: [(&str, Kind); 4] = [
+const KINDS: [(&str, Kind); 5] = [
     ("RequestHeaderModifier", Kind::Request),
     ("ResponseHeaderModifier", Kind::Response),
     ("URLRewrite", Kind::Rewrite),
     ("RequestRedirect", Kind::Redirect),
+    ("RequestMirror", Kind::Mirror),
 ];
-const LATER: [&str; 3] = ["RequestMirror", "ExtensionRef", "CORS"];
+const LATER: [&str; 2] = ["ExtensionRef", "CORS"];
 
 /// Where filters stand.
 #[derive(Clone, Copy)]
@@ -32,22 +34,23 @@ pub enum Holder {
     BackendRef,
 }
 
-/// `None` where there are none, or none that can be read.
-pub fn read(items: &[Cursor<'_>], holder: Holder) -> Option<Arc<Filters>> {
-    let mut filters = Filters::default();
+/// Those that can be read.
+pub fn read<'a>(items: &[Cursor<'a>], holder: Holder, namespace: &str) -> Filtering<'a> {
+    let mut filtering = Filtering::default();
     let mut seen: Vec<(Kind, &Cursor<'_>)> = Vec::new();
     for item in items {
-        if let Some(kind) = read_filter(item, &mut filters, holder) {
-            if seen.iter().any(|(earlier, _)| *earlier == kind) {
+        if let Some(kind) = read_filter(item, &mut filtering, holder, namespace) {
+            let is_repeated = seen.iter().any(|(earlier, _)| *earlier == kind);
+            if is_repeated && kind != Kind::Mirror {
                 item.error("is the second of its type; join the two");
             }
             seen.push((kind, item));
         }
     }
-    if filters.redirect.is_some() {
+    if filtering.filters.redirect.is_some() {
         report_beside_redirect(&seen);
     }
-    (!seen.is_empty()).then(|| Arc::new(filters))
+    filtering
 }
 
 /// No endpoint is asked, so that there is nothing else to be done.
@@ -57,7 +60,7 @@ fn report_beside_redirect(filters: &[(Kind, &Cursor<'_>)]) {
             Kind::Rewrite => {
                 at.error("cannot stand beside a RequestRedirect; leave one of them out");
             }
-            Kind::Request | Kind::Response => {
+            Kind::Request | Kind::Response | Kind::Mirror => {
                 at.warning("does nothing beside a RequestRedirect, which asks no endpoint");
             }
             Kind::Redirect => {}
@@ -65,7 +68,12 @@ fn report_beside_redirect(filters: &[(Kind, &Cursor<'_>)]) {
     }
 }
 
-fn read_filter(at: &Cursor<'_>, filters: &mut Filters, holder: Holder) -> Option<Kind> {
+fn read_filter<'a>(
+    at: &Cursor<'a>,
+    filtering: &mut Filtering<'a>,
+    holder: Holder,
+    namespace: &str,
+) -> Option<Kind> {
     let mut object = at.object()?;
     let kind = object.required("type");
     let parts = [
@@ -73,8 +81,9 @@ fn read_filter(at: &Cursor<'_>, filters: &mut Filters, holder: Holder) -> Option
         (Kind::Response, object.optional("responseHeaderModifier")),
         (Kind::Rewrite, object.optional("urlRewrite")),
         (Kind::Redirect, object.optional("requestRedirect")),
+        (Kind::Mirror, object.optional("requestMirror")),
     ];
-    object.ignored(&["requestMirror", "extensionRef", "cors"]);
+    object.ignored(&["extensionRef", "cors"]);
     object.finish();
     let at_kind = kind?;
     let kind = at_kind.supported_choice(&KINDS, &LATER)?;
@@ -90,7 +99,9 @@ fn read_filter(at: &Cursor<'_>, filters: &mut Filters, holder: Holder) -> Option
         at.error("says nothing of what to do; add the part its type is named after");
         return None;
     };
+    let filters = &mut filtering.filters;
     match (kind, holder) {
+        (Kind::Mirror, _) => filtering.mirrors.push(read_mirror(&own, namespace)?),
         (Kind::Request, _) => filters.request = read_edits(&own)?,
         (Kind::Response, _) => filters.response = read_edits(&own)?,
         (Kind::Rewrite, Holder::Rule { is_by_prefix }) => {

@@ -2,17 +2,15 @@
 
 use std::collections::HashSet;
 
+use super::backend_ref::{read_http, read_id};
 use super::document::{Metadata, checked_name};
 use super::filters::{self, Holder};
 use super::gateway::read_host;
 use super::reader::{Cursor, Object};
-use super::resources::{BackendRef, BackendTarget, HttpRoute, Id, ParentRef, Resources, RouteRule};
+use super::resources::{BackendRef, HttpRoute, ParentRef, Resources, RouteRule};
 use super::traffic::{read_retry, read_timeouts};
 use crate::route::{FieldMatch, Match, PathMatch, Pattern};
-use crate::snapshot::Transport;
 
-/// As the Gateway API limits them.
-const MAX_WEIGHT: i128 = 1_000_000;
 const METHODS: [(&str, &str); 9] = [
     ("GET", "GET"),
     ("HEAD", "HEAD"),
@@ -97,16 +95,6 @@ pub fn read_parent<'a>(at: &Cursor<'a>, namespace: &str) -> Option<ParentRef<'a>
     })
 }
 
-/// `name` and perhaps `namespace`.
-pub fn read_id(object: &mut Object<'_>, namespace: &str) -> Option<Id> {
-    let name = object.required("name").and_then(|name| checked_name(&name));
-    let namespace = match object.optional("namespace") {
-        Some(namespace) => checked_name(&namespace),
-        None => Some(namespace),
-    };
-    Some(Id::new(namespace?, name?))
-}
-
 fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     let mut rule = at.object()?;
     let name = match rule.optional("name") {
@@ -127,8 +115,8 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     };
     let is_prefix = |one: &Match| matches!(one.path, PathMatch::Any | PathMatch::Prefix(_));
     let is_by_prefix = matches.iter().all(is_prefix);
-    let filters = filters::read(&filters, Holder::Rule { is_by_prefix });
-    let is_redirect = filters.as_ref().is_some_and(|it| it.redirect.is_some());
+    let filters = filters::read(&filters, Holder::Rule { is_by_prefix }, namespace);
+    let is_redirect = filters.filters.redirect.is_some();
     if is_redirect && let Some(backend) = backends.first() {
         backend.error(
             "stands beside the filter RequestRedirect, which asks no backend; leave one out",
@@ -139,7 +127,7 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     }
     let backends: Vec<BackendRef<'a>> = backends
         .iter()
-        .filter_map(|backend| read_backend(backend, namespace, Transport::Tcp))
+        .filter_map(|backend| read_http(backend, namespace))
         .collect();
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
@@ -262,68 +250,4 @@ fn read_regex(at: &Cursor<'_>, text: &str) -> Option<Pattern> {
             None
         }
     }
-}
-
-#[derive(Clone, Copy)]
-enum TargetKind {
-    Service,
-    Backend,
-}
-
-/// A backend that requests, connections or datagrams over `transport` go to.
-pub fn read_backend<'a>(
-    at: &Cursor<'a>,
-    namespace: &str,
-    transport: Transport,
-) -> Option<BackendRef<'a>> {
-    let mut object = at.object()?;
-    let group = match object.optional("group") {
-        Some(group) => group.choice(&[("", ""), ("agentgateway.dev", "agentgateway.dev")])?,
-        None => "",
-    };
-    let kind = match object.optional("kind") {
-        Some(kind) => kind.choice(&[
-            ("Service", TargetKind::Service),
-            ("AgentgatewayBackend", TargetKind::Backend),
-        ])?,
-        None => TargetKind::Service,
-    };
-    let id = read_id(&mut object, namespace);
-    let port = object.optional("port");
-    let weight = match object.optional("weight") {
-        Some(weight) => weight.whole(0..=MAX_WEIGHT),
-        None => Some(1),
-    };
-    let filters = object.items("filters");
-    object.finish();
-    let filters = filters::read(&filters, Holder::BackendRef);
-    let id = id?;
-    let target = match (kind, group) {
-        (TargetKind::Service, "") => {
-            let Some(port) = port else {
-                at.error("has no `port`; add the port of the Service");
-                return None;
-            };
-            BackendTarget::Service {
-                id,
-                port: port.port()?,
-                transport,
-            }
-        }
-        (TargetKind::Backend, "agentgateway.dev") => BackendTarget::Backend(id),
-        (TargetKind::Service, _) => {
-            at.error("the group of a Service is empty; leave `group` out");
-            return None;
-        }
-        (TargetKind::Backend, _) => {
-            at.error("an AgentgatewayBackend needs `group: agentgateway.dev`; add it");
-            return None;
-        }
-    };
-    Some(BackendRef {
-        cursor: at.clone(),
-        target,
-        weight: weight?,
-        filters,
-    })
 }

@@ -1,7 +1,8 @@
 //! TCPRoute and UDPRoute: which backends the connections or datagrams of a listener go to.
 
+use super::backend_ref::read_l4;
 use super::document::{Metadata, checked_name};
-use super::http_route::{read_backend, read_parent};
+use super::http_route::read_parent;
 use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, L4Route, Resources};
 use crate::snapshot::Transport;
@@ -82,13 +83,8 @@ fn read_rule<'a>(
     }
     let backends: Vec<BackendRef<'a>> = items
         .iter()
-        .filter_map(|item| read_backend(item, namespace, transport))
+        .filter_map(|item| read_l4(item, namespace, transport))
         .collect();
-    for backend in backends.iter().filter(|backend| backend.filters.is_some()) {
-        backend
-            .cursor
-            .error("has `filters`, which edit requests; leave them out");
-    }
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its clients are turned away");
     }

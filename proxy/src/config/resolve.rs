@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use super::reader::closest;
 use super::resolve_backends::Backends;
+use super::resolve_filters;
 use super::resolve_l4;
 use super::resolve_listeners::Listeners;
 use super::resolve_policies::{self, Way};
 use super::resources::{
-    BackendRef, Gateway, GatewayListener, HttpRoute, Id, L4Route, ParentRef, PolicyTargetKind,
-    Protocol, Resources, RouteRule,
+    Gateway, GatewayListener, HttpRoute, Id, L4Route, ParentRef, PolicyTargetKind, Protocol,
+    Resources, RouteRule,
 };
 use crate::balance::Locality;
-use crate::route::{Filters, Handling, Host, Origin, Portion, Rule, Split};
+use crate::route::{Handling, Host, Origin, Rule, Split};
 use crate::snapshot::Plan;
 
 /// What the resources ask for. Where any has a problem, it is not what they ask for.
@@ -28,6 +29,10 @@ pub fn plan(resources: &Resources<'_>, own: Option<&Locality>) -> Plan {
         for backend in route.rules.iter().flat_map(|rule| &rule.backends) {
             let unserved = "its requests are answered with 503";
             attachment.backends.find(backend, unserved);
+        }
+        for mirror in route.rules.iter().flat_map(RouteRule::mirrors) {
+            let unserved = "copies of requests for it are dropped";
+            attachment.backends.find(&mirror.backend, unserved);
         }
         for parent in &route.parents {
             attachment.attach(route, parent);
@@ -184,18 +189,10 @@ impl<'r> Attachment<'r> {
             let said = self.backends.on_the_way(&way);
             let retry = rule.retry.or(said.retry.map(|said| said.value));
             let timeouts = rule.timeouts.or(said.timeouts.map(|said| said.value));
-            let portions = rule.backends.iter().filter_map(|backend| {
-                Some(Portion {
-                    backend: self.backends.place(&backend.target, &way)?,
-                    weight: backend.weight,
-                    filters: filters_of(rule, backend),
-                })
-            });
             let handling = Arc::new(Handling {
                 retry: retry.unwrap_or_default(),
                 timeouts: timeouts.unwrap_or_default(),
-                filters: rule.filters.clone(),
-                ..Split::of(portions).into()
+                ..resolve_filters::handling(rule, &mut self.backends, &way)
             });
             rules.extend(rule.matches.iter().map(|matches| Rule {
                 host: Host::Any,
@@ -211,15 +208,6 @@ impl<'r> Attachment<'r> {
         }
         rules
     }
-}
-
-/// What is done to requests of this backend, if it differs from what is done to those of the others.
-fn filters_of(rule: &RouteRule<'_>, backend: &BackendRef<'_>) -> Option<Arc<Filters>> {
-    let own = backend.filters.as_ref()?;
-    Some(match &rule.filters {
-        Some(common) => Arc::new(common.followed_by(own)),
-        None => Arc::clone(own),
-    })
 }
 
 /// The hosts of a route that a listener serves.

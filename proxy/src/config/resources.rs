@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use super::locality::Preference;
 use super::reader::Cursor;
 use super::treatment::Treatment;
 use crate::balance::{Locality, Weight};
-use crate::route::{Created, Filters, Host, Match, Retry, Timeouts};
+use crate::route::{Created, Filters, Fraction, Host, Match, Retry, Timeouts};
 use crate::snapshot::Transport;
 
 /// Name within a namespace.
@@ -139,7 +138,35 @@ pub struct RouteRule<'a> {
     pub retry: Option<Retry>,
     /// `None`: nothing is said.
     pub timeouts: Option<Timeouts>,
-    pub filters: Option<Arc<Filters>>,
+    pub filters: Filtering<'a>,
+}
+
+/// What is done to requests, and who else gets them.
+#[derive(Default)]
+pub struct Filtering<'a> {
+    /// Without mirrors, which are still names.
+    pub filters: Filters,
+    pub mirrors: Vec<MirrorRef<'a>>,
+}
+
+impl<'a> RouteRule<'a> {
+    /// Mirrors of all its requests, and of those of its backends.
+    pub fn mirrors(&self) -> impl Iterator<Item = &MirrorRef<'a>> {
+        let of_backends = self.backends.iter().map(|backend| &backend.filters);
+        let all = std::iter::once(&self.filters).chain(of_backends);
+        all.flat_map(|filtering| &filtering.mirrors)
+    }
+}
+
+impl Filtering<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.mirrors.is_empty() && self.filters == Filters::default()
+    }
+}
+
+pub struct MirrorRef<'a> {
+    pub backend: BackendRef<'a>,
+    pub fraction: Fraction,
 }
 
 pub struct BackendRef<'a> {
@@ -147,7 +174,7 @@ pub struct BackendRef<'a> {
     pub target: BackendTarget,
     pub weight: u32,
     /// Done to its requests alone, after what the rule does to all.
-    pub filters: Option<Arc<Filters>>,
+    pub filters: Filtering<'a>,
 }
 
 /// What can be balanced over.

@@ -29,10 +29,15 @@ impl Inbox {
         }
     }
 
-    pub fn into_bytes(self) -> Vec<u8> {
+    /// Adds what came before its turn.
+    pub fn add_early(&mut self, more: &[u8]) {
         match self {
-            Self::Head(head) => head.bytes,
-            Self::Early(bytes) => bytes,
+            Self::Early(bytes) => bytes.extend_from_slice(more),
+            Self::Head(head) => {
+                let mut bytes = std::mem::take(&mut head.bytes);
+                bytes.extend_from_slice(more);
+                *self = Self::Early(bytes);
+            }
         }
     }
 }

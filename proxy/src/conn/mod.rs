@@ -4,6 +4,7 @@
 //! ```text
 //! client:    Idle ──► ReadingHead ──► InExchange ──► Idle …        any ──► Lingering ──► Closing
 //! endpoint:  Connecting ──► InExchange ──► Idle ──► InExchange …   any ──► Closing
+//!            Mirroring ──► Idle …
 //! ```
 
 mod chain;
@@ -18,7 +19,7 @@ pub use slab::{Slab, SlabKey};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::balance::EndpointRow;
-use crate::seam::{ConnId, FlowSlot};
+use crate::seam::{ConnId, FlowSlot, Peer};
 use crate::snapshot::ListenerId;
 use crate::timer::Deadline;
 
@@ -30,6 +31,27 @@ pub struct ExchangeId {
 }
 
 impl SlabKey for ExchangeId {
+    fn from_parts(index: u32, generation: u32) -> Self {
+        Self { index, generation }
+    }
+
+    fn index(self) -> u32 {
+        self.index
+    }
+
+    fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// Names the copy of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorId {
+    index: u32,
+    generation: u32,
+}
+
+impl SlabKey for MirrorId {
     fn from_parts(index: u32, generation: u32) -> Self {
         Self { index, generation }
     }
@@ -119,6 +141,8 @@ pub struct Upstream {
 pub enum UpstreamState {
     Connecting(ExchangeId),
     InExchange(ExchangeId),
+    /// Carries the copy of a request, or will as soon as it stands.
+    Mirroring(MirrorId),
     /// In the pool.
     Idle,
     Closing,
@@ -151,17 +175,11 @@ impl Conn {
         }))
     }
 
-    pub fn upstream(
-        address: SocketAddr,
-        endpoint: u32,
-        generation: u64,
-        exchange: ExchangeId,
-    ) -> Self {
-        let state = UpstreamState::Connecting(exchange);
+    pub fn upstream(peer: Peer, state: UpstreamState) -> Self {
         Self::new(Side::Upstream(Upstream {
-            address,
-            endpoint,
-            generation,
+            address: peer.address,
+            endpoint: peer.endpoint,
+            generation: peer.generation,
             state,
             slot: None,
         }))

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
+use super::passing::Passing;
 use super::state::Attempts;
 use super::{Failure, Proxy};
 use crate::affinity;
 use crate::balance::{AffinityKey, Backend, Bucket, Lease, NoEndpoint};
 use crate::condition::Condition;
 use crate::conn::{Conn, ExchangeId, UpstreamState};
-use crate::http::h1::{Edited, Forwarding, Scheme, encode};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Peer};
 
@@ -64,7 +64,7 @@ impl Proxy {
     }
 
     /// What binds the request to an endpoint; `None` where nothing is asked for, or nothing usable found.
-    fn affinity_key(
+    pub(super) fn affinity_key(
         &self,
         backend: &Backend,
         source: SocketAddr,
@@ -126,7 +126,7 @@ impl Proxy {
     fn road_to(&mut self, id: ExchangeId, lease: &Lease, now: Moment) -> Road {
         match self.take_idle(lease) {
             Some(idle) => Road::Idle(idle),
-            None => Road::New(self.connect(id, lease, now)),
+            None => Road::New(self.connect(lease, UpstreamState::Connecting(id), now)),
         }
     }
 
@@ -154,7 +154,8 @@ impl Proxy {
         }
     }
 
-    fn connect(&mut self, id: ExchangeId, lease: &Lease, now: Moment) -> ConnId {
+    /// A new connection to the endpoint leased, for this.
+    pub(super) fn connect(&mut self, lease: &Lease, state: UpstreamState, now: Moment) -> ConnId {
         let peer = Peer {
             address: lease.address(),
             endpoint: lease.index(),
@@ -162,12 +163,7 @@ impl Proxy {
         };
         self.make_room_for_upstream(now);
         self.upstreams += 1;
-        let conn = self.conns.insert(Conn::upstream(
-            peer.address,
-            peer.endpoint,
-            peer.generation,
-            id,
-        ));
+        let conn = self.conns.insert(Conn::upstream(peer, state));
         self.counters.upstream_opened.increment();
         self.counters.upstream_active.raise();
         self.out.push(Action::Connect { conn, peer });
@@ -190,30 +186,15 @@ impl Proxy {
             Some(_) => String::new(),
             None => endpoint.to_string(),
         };
-        let mut edited = Edited::default();
         let attempts = self.exchanges.get(id).and_then(|it| it.attempts.as_ref());
-        if let Some(attempts) = attempts
-            && let Some(filters) = &attempts.filters
-        {
-            self.request_head.edit(head, &filters.request);
-            edited.lines = filters.request.lines();
-            edited.host = filters.rewrite.host.as_deref().map(str::as_bytes);
-            let target = self.request_head.path_and_query(head);
-            if let Some(path) = &filters.rewrite.path
-                && target != b"*"
-            {
-                self.rewritten.clear();
-                path.write(&mut self.rewritten, target, attempts.matched);
-                edited.path_and_query = Some(&self.rewritten);
-            }
-        }
-        let forwarding = Forwarding {
+        let passing = Passing {
             client,
-            scheme: Scheme::Http,
             fallback_host: spelled.as_bytes(),
-            edited,
+            filters: attempts.and_then(|attempts| attempts.filters.as_deref()),
+            matched: attempts.map_or(0, |attempts| attempts.matched),
         };
-        encode::write_request(self.out.made_mut(), head, &self.request_head, &forwarding);
+        let (request, rewritten) = (&mut self.request_head, &mut self.rewritten);
+        passing.write(self.out.made_mut(), head, request, rewritten);
     }
 
     /// The request is on its way: from here the endpoint's time counts.
@@ -239,7 +220,8 @@ impl Proxy {
         let lease = self.exchanges.get_mut(id).and_then(|it| it.lease.take());
         if let Some(lease) = lease {
             self.counters.stale_retries.increment();
-            let road = Road::New(self.connect(id, &lease, now));
+            let state = UpstreamState::Connecting(id);
+            let road = Road::New(self.connect(&lease, state, now));
             self.send_again(id, lease, road, now);
         }
     }

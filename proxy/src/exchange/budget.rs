@@ -56,8 +56,9 @@ impl Proxy {
         most.saturating_sub(self.downstreams)
     }
 
-    /// One more connection to an endpoint is wanted. Each client has one in use at most, so with a limit not below that
-    /// of clients there is an idle one to close; if there is none all the same, descriptors decide.
+    /// One more connection to an endpoint is wanted. Each client has one in use at most, and copies of requests have only
+    /// what clients leave, so with a limit not below that of clients there is an idle one to close; if there is none all
+    /// the same, descriptors decide.
     pub(super) fn make_room_for_upstream(&mut self, now: Moment) {
         if self.upstreams < self.settings.max_upstreams {
             return;

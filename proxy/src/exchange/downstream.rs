@@ -39,17 +39,15 @@ impl Proxy {
         input: Input<'a>,
         now: Moment,
     ) -> Option<Input<'a>> {
-        let kept = self.conns.get_mut(conn)?.inbox.take();
-        let mut partial = match kept.map(|inbox| *inbox) {
-            Some(Inbox::Head(partial)) => partial,
-            Some(early @ Inbox::Early(_)) => {
-                // Behind those that came first.
-                self.conns.get_mut(conn)?.inbox = Some(Box::new(early));
-                self.keep_for_later(conn, input);
-                self.ready.push(conn);
-                return None;
-            }
-            None => return self.read_fresh_head(conn, input, now),
+        let Some(mut kept) = self.conns.get_mut(conn)?.inbox.take() else {
+            return self.read_fresh_head(conn, input, now);
+        };
+        let Inbox::Head(partial) = &mut *kept else {
+            // Behind those that came first.
+            self.conns.get_mut(conn)?.inbox = Some(kept);
+            self.keep_for_later(conn, input);
+            self.ready.push(conn);
+            return None;
         };
         let (head, limits) = (&mut self.request_head, &self.settings.limits);
         match partial.add(input.bytes(), |scan, bytes| head.read(scan, bytes, limits)) {
@@ -59,7 +57,8 @@ impl Proxy {
                 Some(input.skip(count))
             }
             Ok(None) => {
-                self.keep_head(conn, partial, now);
+                let has_begun = !partial.is_untouched();
+                self.keep_head(conn, kept, has_begun, now);
                 None
             }
             Err(error) => {
@@ -83,7 +82,9 @@ impl Proxy {
                 Some(input.skip(length))
             }
             Ok(None) => {
-                self.keep_head(conn, PartialHead::new(input.bytes(), scan), now);
+                let partial = PartialHead::new(input.bytes(), scan);
+                let has_begun = !partial.is_untouched();
+                self.keep_head(conn, Box::new(Inbox::Head(partial)), has_begun, now);
                 None
             }
             Err(error) => {
@@ -93,12 +94,12 @@ impl Proxy {
         }
     }
 
-    fn keep_head(&mut self, conn: ConnId, partial: PartialHead, now: Moment) {
-        let has_begun = !partial.is_untouched();
+    /// `has_begun` says that more than empty lines have come.
+    fn keep_head(&mut self, conn: ConnId, head: Box<Inbox>, has_begun: bool, now: Moment) {
         let Some(entry) = self.conns.get_mut(conn) else {
             return;
         };
-        entry.inbox = Some(Box::new(Inbox::Head(partial)));
+        entry.inbox = Some(head);
         let Some(client) = entry.as_downstream() else {
             return;
         };
@@ -143,10 +144,10 @@ impl Proxy {
         let Some(entry) = self.conns.get_mut(conn) else {
             return;
         };
-        let kept = entry.inbox.take();
-        let mut bytes = kept.map_or_else(Vec::new, |inbox| inbox.into_bytes());
-        bytes.extend_from_slice(input.bytes());
-        entry.inbox = Some(Box::new(Inbox::Early(bytes)));
+        match entry.inbox.as_deref_mut() {
+            Some(inbox) => inbox.add_early(input.bytes()),
+            None => entry.inbox = Some(Box::new(Inbox::Early(input.bytes().to_vec()))),
+        }
         self.pause(conn);
     }
 

@@ -20,7 +20,9 @@ mod events;
 mod failure;
 mod farewell;
 mod journal;
+mod mirror;
 mod outbox;
+mod passing;
 mod relay;
 mod replay;
 mod responses;
@@ -44,7 +46,7 @@ pub use failure::Failure;
 pub use settings::Settings;
 
 use crate::balance::{Backend, BackendId, Balancer, Ejection, Lease, Outcome, Suggested, Verdict};
-use crate::conn::{Conn, DownstreamState, ExchangeId, Pool, Slab};
+use crate::conn::{Conn, DownstreamState, ExchangeId, MirrorId, Pool, Slab};
 use crate::http::Persistence;
 use crate::http::h1::{HeadError, RequestHead, ResponseHead};
 use crate::metrics::WorkerCounters;
@@ -55,6 +57,7 @@ use crate::snapshot::{ListenerId, Snapshot};
 use crate::timer::Deadlines;
 use farewell::Leaving;
 use journal::Journal;
+use mirror::Mirrored;
 use outbox::Outbox;
 use replay::Replay;
 use retry_budget::RetryBudgets;
@@ -74,6 +77,7 @@ pub struct Proxy {
     /// Those being closed left out.
     upstreams: usize,
     exchanges: Slab<ExchangeId, Exchange>,
+    mirrored: Slab<MirrorId, Mirrored>,
     pool: Pool,
     deadlines: Deadlines<ConnId>,
     out: Outbox,
@@ -113,6 +117,7 @@ impl Proxy {
             downstreams: 0,
             upstreams: 0,
             exchanges: Slab::default(),
+            mirrored: Slab::default(),
             pool: Pool::default(),
             deadlines: Deadlines::default(),
             out: Outbox::default(),
@@ -164,8 +169,12 @@ impl Proxy {
             });
         match picked {
             Ok((attempts, lease)) => {
+                let is_mirrored = attempts.is_mirrored();
                 self.begin_attempts(id, attempts, head);
                 self.attempt(id, lease, head, now);
+                if is_mirrored {
+                    self.mirror(id, source, head, now);
+                }
             }
             Err(failure) => self.fail(id, failure, now),
         }
@@ -230,7 +239,7 @@ impl Proxy {
             self.after_exchange_upstream(upstream, keeps_upstream, now);
         }
         self.after_exchange_downstream(exchange.downstream, keeps_downstream, now);
-        self.recycle(exchange.replay, exchange.kept_head);
+        self.recycle([Some(exchange.replay.into_memory()), exchange.kept_head]);
     }
 
     /// The exchange cannot go on for a reason of our own or the endpoint's: the client is told if it still can be.
@@ -276,7 +285,7 @@ impl Proxy {
             }
         };
         self.end_record(record, Some((failure, told)), now);
-        self.recycle(exchange.replay, exchange.kept_head);
+        self.recycle([Some(exchange.replay.into_memory()), exchange.kept_head]);
     }
 
     /// The client went away.
@@ -296,13 +305,16 @@ impl Proxy {
             self.abort(upstream, now);
         }
         self.abort(exchange.downstream, now);
-        self.recycle(exchange.replay, exchange.kept_head);
+        self.recycle([Some(exchange.replay.into_memory()), exchange.kept_head]);
     }
 
     fn end_exchange(&mut self, id: ExchangeId) -> Option<Exchange> {
         let mut exchange = self.exchanges.remove(id)?;
         if let Some(hold) = exchange.hold.take() {
             self.snapshots.release(hold);
+        }
+        if !exchange.mirrored.is_empty() {
+            self.forget_copies(std::mem::take(&mut exchange.mirrored));
         }
         Some(exchange)
     }
@@ -345,11 +357,10 @@ impl Proxy {
         }
     }
 
-    fn recycle(&mut self, replay: Replay, kept_head: Option<Vec<u8>>) {
+    fn recycle(&mut self, memory: [Option<Vec<u8>>; 2]) {
         const SPARES: usize = 64;
         /// More than most requests need.
         const KEPT: usize = 4 * 1024;
-        let memory = [Some(replay.into_memory()), kept_head];
         for mut memory in memory.into_iter().flatten() {
             if self.spare_memory.len() < SPARES && memory.capacity() <= KEPT {
                 memory.clear();

@@ -34,10 +34,14 @@ impl Proxy {
             record.bytes_in += step.consumed as u64;
         }
         let (downstream, upstream) = (exchange.downstream, exchange.upstream);
+        let is_mirrored = !exchange.mirrored.is_empty();
         if let Some(upstream) = upstream {
-            self.forward(upstream, input, step.forward);
+            self.forward(upstream, input, step.forward.clone());
             self.pause_if_full(upstream, downstream);
             self.touch(upstream, now);
+        }
+        if is_mirrored {
+            self.mirror_body(id, &input.bytes()[step.forward], now);
         }
         Ok(step.consumed)
     }

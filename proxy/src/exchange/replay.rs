@@ -16,7 +16,7 @@ use crate::route::{Retry, RetryOn};
 
 /// Bytes of a head, and bytes of a body, that are kept. A request with more of either is sent once.
 const MAX_HEAD: usize = 64 * 1024;
-const MAX_BODY: usize = 64 * 1024;
+pub const MAX_BODY: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub struct Replay {

@@ -11,7 +11,7 @@ use crate::moment::Moment;
 use crate::seam::ConnId;
 
 /// Interim responses passed on before the final one; an endpoint that sends more is broken.
-const MAX_INTERIM: u8 = 16;
+pub const MAX_INTERIM: u8 = 16;
 
 impl Proxy {
     /// A response head has come whole and was read, `head`, and `rest` behind it: the final one is passed on and its body
@@ -28,7 +28,9 @@ impl Proxy {
             return self.on_interim_head(id, head, now);
         }
         let status = self.response_head.status();
-        let verdict = self.judge(id, head, now);
+        let Some(verdict) = self.judge(id, head, now) else {
+            return Ok(());
+        };
         if self.takes_retry_for_status(id, status, now) {
             self.fail_attempt_by_status(id, upstream, verdict, now);
             return Ok(());

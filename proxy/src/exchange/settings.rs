@@ -31,6 +31,8 @@ pub struct Settings {
     pub max_shed: usize,
     /// Connections of one worker to endpoints. Beyond, idle ones make room, the one idle for longest first.
     pub max_upstreams: usize,
+    /// Copies of requests one worker has on their way to mirrors, those still being received included.
+    pub max_mirrored: usize,
 }
 
 impl Default for Settings {
@@ -49,6 +51,7 @@ impl Default for Settings {
             max_downstreams: 8192,
             max_shed: 64,
             max_upstreams: 8192,
+            max_mirrored: 256,
         }
     }
 }

@@ -156,6 +156,7 @@ impl Proxy {
                 self.fail_attempt(id, Failure::ConnectTimeout, now);
             }
             UpstreamState::InExchange(id) => self.on_endpoint_stalled(conn, id, now),
+            UpstreamState::Mirroring(id) => self.on_mirror_due(id, now),
             UpstreamState::Idle => self.close_idle(conn, now),
             UpstreamState::Closing => self.abort(conn, now),
         }

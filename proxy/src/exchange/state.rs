@@ -7,6 +7,7 @@ use super::snapshots::Hold;
 use super::verdict::{Timing, Verdict};
 use crate::access_log::Record;
 use crate::balance::{AffinityKey, BackendId, LatencySpan, Lease, Suggested};
+use crate::conn::MirrorId;
 use crate::http::h1::{BodyDecoder, BodyForm, RequestHead};
 use crate::http::{Method, Persistence, Version};
 use crate::moment::Moment;
@@ -39,6 +40,8 @@ pub struct Exchange {
     pub timing: Timing,
     /// The request's head as it came, if the backend's condition asks for it.
     pub kept_head: Option<Vec<u8>>,
+    /// Copies of the request for mirrors, as long as it comes.
+    pub mirrored: Vec<MirrorId>,
     /// For the access log; `None` where there is none.
     pub record: Option<Box<Record>>,
 }
@@ -60,6 +63,11 @@ pub struct Attempts {
 }
 
 impl Attempts {
+    pub fn is_mirrored(&self) -> bool {
+        let filters = self.filters.as_ref();
+        filters.is_some_and(|filters| !filters.mirrors.is_empty())
+    }
+
     pub fn has_left(&self) -> bool {
         self.tried.len() < usize::from(self.retry.attempts)
     }
@@ -105,6 +113,7 @@ impl Exchange {
                 first_byte: None,
             },
             kept_head: None,
+            mirrored: Vec::new(),
             record: None,
         }
     }

@@ -8,6 +8,7 @@ use super::state::Response;
 use super::{Failure, Proxy};
 use crate::balance::{LatencySample, LatencySource, Lease};
 use crate::conn::{ExchangeId, Inbox, Input, PartialHead, UpstreamState};
+use crate::http::Method;
 use crate::http::h1::HeadScan;
 use crate::moment::Moment;
 use crate::seam::{ConnId, ConnectFault, End};
@@ -29,10 +30,10 @@ impl Proxy {
     }
 
     pub(super) fn on_connected(&mut self, conn: ConnId, now: Moment) {
-        let Some(UpstreamState::Connecting(id)) =
-            self.upstream(conn).map(|upstream| upstream.state)
-        else {
-            return;
+        let id = match self.upstream(conn).map(|upstream| upstream.state) {
+            Some(UpstreamState::Connecting(id)) => id,
+            Some(UpstreamState::Mirroring(id)) => return self.on_mirror_connected(conn, id, now),
+            _ => return,
         };
         if let Some(exchange) = self.exchanges.get_mut(id) {
             exchange.replay.on_connected();
@@ -42,17 +43,24 @@ impl Proxy {
     }
 
     pub(super) fn on_connect_failed(&mut self, conn: ConnId, fault: ConnectFault, now: Moment) {
-        let Some(UpstreamState::Connecting(id)) =
-            self.upstream(conn).map(|upstream| upstream.state)
-        else {
+        let Some(state) = self.upstream(conn).map(|upstream| upstream.state) else {
             return;
         };
-        self.counters.upstream_connect_failed.increment();
         let failure = match fault {
             ConnectFault::Endpoint => Failure::ConnectFailed,
             ConnectFault::Host => Failure::HostExhausted,
         };
-        self.fail_attempt(id, failure, now);
+        match state {
+            UpstreamState::Connecting(id) => {
+                self.counters.upstream_connect_failed.increment();
+                self.fail_attempt(id, failure, now);
+            }
+            UpstreamState::Mirroring(id) => {
+                self.counters.upstream_connect_failed.increment();
+                self.fail_mirrored(id, failure, now);
+            }
+            UpstreamState::InExchange(_) | UpstreamState::Idle | UpstreamState::Closing => {}
+        }
     }
 
     pub(super) fn on_upstream_bytes(&mut self, conn: ConnId, mut input: Input<'_>, now: Moment) {
@@ -62,6 +70,13 @@ impl Proxy {
             };
             let id = match state {
                 UpstreamState::InExchange(id) => id,
+                UpstreamState::Mirroring(id) => match self.read_mirrored(conn, id, input, now) {
+                    Ok(consumed) => {
+                        input = input.skip(consumed);
+                        continue;
+                    }
+                    Err(failure) => return self.fail_mirrored(id, failure, now),
+                },
                 // Bytes nobody asked for: whatever comes next could not be trusted.
                 UpstreamState::Idle => return self.close_idle(conn, now),
                 UpstreamState::Connecting(_) | UpstreamState::Closing => return,
@@ -88,18 +103,35 @@ impl Proxy {
         input: Input<'_>,
         now: Moment,
     ) -> Result<usize, Failure> {
-        let (Some(entry), Some(exchange)) = (self.conns.get_mut(conn), self.exchanges.get(id))
-        else {
+        let Some(exchange) = self.exchanges.get(id) else {
+            return Ok(input.bytes().len());
+        };
+        let method = exchange.method;
+        self.collect_head(conn, method, input, |proxy, head, rest| {
+            proxy.on_response_head(id, conn, head, rest, now)
+        })
+    }
+
+    /// Keeps what has come of a response head until it is whole; then it has been read, and is handed on with what
+    /// follows it. Tells how many bytes were of it.
+    pub(super) fn collect_head(
+        &mut self,
+        conn: ConnId,
+        method: Method,
+        input: Input<'_>,
+        on_head: impl FnOnce(&mut Self, &[u8], &[u8]) -> Result<(), Failure>,
+    ) -> Result<usize, Failure> {
+        let Some(entry) = self.conns.get_mut(conn) else {
             return Ok(input.bytes().len());
         };
         let (head, limits) = (&mut self.response_head, &self.settings.limits);
         let mut read = |scan: &mut HeadScan, bytes: &[u8]| {
-            head.read(scan, bytes, exchange.method, limits)
+            head.read(scan, bytes, method, limits)
                 .map_err(Failure::ResponseHead)
         };
-        let kept = entry.inbox.take().map(|inbox| *inbox);
+        let mut kept = entry.inbox.take();
         // An endpoint's bytes have no turn to wait for.
-        let Some(Inbox::Head(mut partial)) = kept else {
+        let Some(Inbox::Head(partial)) = kept.as_deref_mut() else {
             let mut scan = HeadScan::response();
             let Some(length) = read(&mut scan, input.bytes())? else {
                 let partial = PartialHead::new(input.bytes(), scan);
@@ -107,15 +139,15 @@ impl Proxy {
                 return Ok(input.bytes().len());
             };
             let (head, rest) = input.bytes().split_at(length);
-            self.on_response_head(id, conn, head, rest, now)?;
+            on_head(self, head, rest)?;
             return Ok(length);
         };
         let Some(count) = partial.add(input.bytes(), read)? else {
-            entry.inbox = Some(Box::new(Inbox::Head(partial)));
+            entry.inbox = kept;
             return Ok(input.bytes().len());
         };
         let (head, rest) = partial.split(input.bytes(), count);
-        self.on_response_head(id, conn, head, rest, now)?;
+        on_head(self, head, rest)?;
         Ok(count)
     }
 
@@ -155,6 +187,7 @@ impl Proxy {
             UpstreamState::InExchange(id) => {
                 self.on_ended_in_exchange(conn, id, end, has_partial_head, now)
             }
+            UpstreamState::Mirroring(id) => self.on_mirror_ended(conn, id, end, now),
             UpstreamState::Connecting(id) => self.fail_attempt(id, Failure::ConnectFailed, now),
             UpstreamState::Closing => {}
         }
@@ -233,18 +266,33 @@ impl Proxy {
 
     /// The response head is here: how long did its first byte take?
     pub(super) fn take_latency(&mut self, id: ExchangeId, conn: ConnId, now: Moment) {
-        let slot = self.upstream(conn).and_then(|upstream| upstream.slot);
-        let sample = slot.and_then(|slot| self.samples.get(slot.0 as usize));
-        let Some(exchange) = self.exchanges.get_mut(id) else {
+        let Some(exchange) = self.exchanges.get(id) else {
             return;
         };
-        let by_worker = now.since(exchange.request_sent_at);
+        let (sent_at, sample_before) = (exchange.request_sent_at, exchange.sample_before);
+        let first_byte = self.first_byte(conn, sent_at, sample_before, now);
+        if let Some(exchange) = self.exchanges.get_mut(id) {
+            exchange.timing.first_byte = Some(first_byte);
+        }
+    }
+
+    /// How long the first byte took after what was sent at this moment, when the kernel's latest sample had this number.
+    pub(super) fn first_byte(
+        &mut self,
+        conn: ConnId,
+        sent_at: Moment,
+        sample_before: u64,
+        now: Moment,
+    ) -> LatencySample {
+        let slot = self.upstream(conn).and_then(|upstream| upstream.slot);
+        let sample = slot.and_then(|slot| self.samples.get(slot.0 as usize));
+        let by_worker = now.since(sent_at);
         let by_kernel = sample.and_then(|sample| {
             let number = sample.exchange.load(Ordering::Acquire);
             let length = Duration::from_nanos(sample.first_byte_ns.load(Ordering::Acquire));
-            (number != exchange.sample_before).then_some(length)
+            (number != sample_before).then_some(length)
         });
-        exchange.timing.first_byte = Some(match by_kernel {
+        match by_kernel {
             Some(length) => {
                 self.counters.kernel_samples.increment();
                 let self_delay = by_worker.saturating_sub(length);
@@ -262,6 +310,6 @@ impl Proxy {
                     self_delay: Duration::ZERO,
                 }
             }
-        });
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! What a response head says of its endpoint: by the backend's condition if it has one, else by the status.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Proxy;
 use crate::affinity;
-use crate::balance::{LatencySample, LatencySource, LatencySpan, Outcome};
+use crate::balance::{BackendId, LatencySample, LatencySource, LatencySpan, Outcome};
 use crate::condition::Answered;
-use crate::conn::{ExchangeId, Side};
+use crate::conn::ExchangeId;
 use crate::http::{NoWait, Status, rate_limit};
 use crate::metrics::RateLimitHint;
 use crate::moment::Moment;
@@ -47,9 +48,29 @@ impl Verdict {
 
 impl Proxy {
     /// The response head that was parsed last, whose bytes are `head`, is the final one of this exchange.
-    pub(super) fn judge(&mut self, id: ExchangeId, head: &[u8], now: Moment) -> Verdict {
+    pub(super) fn judge(&mut self, id: ExchangeId, head: &[u8], now: Moment) -> Option<Verdict> {
+        let exchange = self.exchanges.get_mut(id)?;
+        let backend = exchange.attempts.as_ref()?.backend;
+        let (kept_head, downstream) = (exchange.kept_head.take(), exchange.downstream);
+        let Some(kept_head) = kept_head else {
+            return Some(self.judge_for(backend, None, head, now));
+        };
+        let source = self.downstream(downstream)?.source();
+        let verdict = self.judge_for(backend, Some((&kept_head, source)), head, now);
+        self.exchanges.get_mut(id)?.kept_head = Some(kept_head);
+        Some(verdict)
+    }
+
+    /// The same for this backend. `request` is the head of the client's request where the backend's condition reads it.
+    pub(super) fn judge_for(
+        &mut self,
+        backend: BackendId,
+        request: Option<(&[u8], SocketAddr)>,
+        head: &[u8],
+        now: Moment,
+    ) -> Verdict {
         let status = self.response_head.status();
-        let by_condition = self.judge_by_condition(id, head);
+        let by_condition = self.judge_by_condition(backend, request, head);
         let is_healthy = by_condition.unwrap_or(status.code() < 500);
         // Whoever did well is not ejected, whatever it asks for.
         let is_limited = status == Status::TOO_MANY_REQUESTS && !is_healthy;
@@ -74,23 +95,22 @@ impl Proxy {
     }
 
     /// Whether the endpoint is healthy; `None` without a condition, or without an answer to it.
-    fn judge_by_condition(&mut self, id: ExchangeId, head: &[u8]) -> Option<bool> {
-        let exchange = self.exchanges.get(id)?;
-        let backend = self
-            .snapshots
-            .backend(exchange.attempts.as_ref()?.backend)?;
+    fn judge_by_condition(
+        &mut self,
+        backend: BackendId,
+        request: Option<(&[u8], SocketAddr)>,
+        head: &[u8],
+    ) -> Option<bool> {
+        let backend = self.snapshots.backend(backend)?;
         let condition = self.snapshots.policy_of(backend)?.condition.as_ref()?;
-        let request = match &exchange.kept_head {
-            Some(bytes) => {
-                let Side::Downstream(client) = &self.conns.get(exchange.downstream)?.side else {
-                    return None;
-                };
+        let request = match request {
+            Some((bytes, source)) => {
                 // It could be read before.
                 self.request_head.parse(bytes, &self.settings.limits).ok()?;
                 Some(affinity::Request {
                     bytes,
                     head: &self.request_head,
-                    source: client.source(),
+                    source,
                 })
             }
             None => None,

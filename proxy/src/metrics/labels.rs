@@ -149,6 +149,32 @@ label!(RateLimitHint { Read = "read", Unusable = "unusable", Missing = "missing"
 
 label!(Detour { Overloaded = "overloaded", Ejected = "ejected" });
 
+/// Why a request was not mirrored, where it should have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmirrored {
+    /// Its body is larger than what is kept.
+    TooLarge,
+    /// The exchange ended before the request had come whole.
+    Incomplete,
+    /// As many mirrored requests as there may be were on their way, or connections were short.
+    TooMany,
+    /// It names no host (HTTP/1.0 only).
+    NoHost,
+    /// The backend has no endpoint to pick.
+    NoEndpoint,
+    /// The idle connection it was put on had been closed by the endpoint.
+    StaleConnection,
+}
+
+label!(Unmirrored {
+    TooLarge = "too-large",
+    Incomplete = "incomplete",
+    TooMany = "too-many",
+    NoHost = "no-host",
+    NoEndpoint = "no-endpoint",
+    StaleConnection = "stale-connection",
+});
+
 label!(Method { P2c = "p2c", Affinity = "affinity", Rejected = "rejected" });
 
 label!(Unbound { EvaluationError = "evaluation_error", WrongType = "wrong_type", Empty = "empty" });
@@ -177,6 +203,7 @@ mod tests {
         assert_places_and_names_are_distinct::<Unrepeatable>();
         assert_places_and_names_are_distinct::<RateLimitHint>();
         assert_places_and_names_are_distinct::<Detour>();
+        assert_places_and_names_are_distinct::<Unmirrored>();
         assert_places_and_names_are_distinct::<Method>();
         assert_places_and_names_are_distinct::<Unbound>();
         assert_places_and_names_are_distinct::<Undecided>();

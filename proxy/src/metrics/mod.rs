@@ -12,7 +12,7 @@ mod worker;
 mod workers;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
-pub use labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unrepeatable};
+pub use labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable};
 pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
 pub use serving::{ReloadResult, Serving};
 pub use steering::{SteeringStatus, WorkerLoad};

@@ -2,7 +2,9 @@
 //! workers.
 
 use super::counter::{Counter, CounterOf, Gauge};
-use super::labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unrepeatable};
+use super::labels::{
+    LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable,
+};
 use crate::affinity::Unbound;
 use crate::balance::{Detour, Method};
 use crate::condition::Undecided;
@@ -49,6 +51,11 @@ pub struct WorkerCounters {
     pub retries_at_same: Counter,
     /// Connections to endpoints closed after use because enough idle ones were kept.
     pub upstream_surplus: Counter,
+
+    /// Copies of requests sent to the mirrors of their rules.
+    pub mirrored: Counter,
+    /// Copies that were to be sent and were not.
+    pub unmirrored: CounterOf<Unmirrored>,
 
     /// Requests whose head was read.
     pub requests: Counter,

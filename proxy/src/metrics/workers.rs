@@ -119,6 +119,17 @@ impl Sums<'_> {
             "Further attempts at an endpoint that had had the request, because there was no other.",
             |worker| &worker.retries_at_same,
         );
+        self.counter(
+            "weir_mirrored_requests_total",
+            "Copies of requests sent to the mirrors of their rules.",
+            |worker| &worker.mirrored,
+        );
+        self.labelled(
+            "weir_mirrored_requests_dropped_total",
+            "Copies of requests that were to be sent to a mirror and were not.",
+            "reason",
+            |worker| &worker.unmirrored,
+        );
     }
 
     fn exchanges(&mut self) {

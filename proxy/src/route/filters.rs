@@ -1,6 +1,6 @@
 //! What a rule does to its requests and their responses on the way.
 
-use super::Redirect;
+use super::{Mirror, Redirect};
 use crate::http::FieldEdits;
 
 /// The default leaves all as it is.
@@ -11,6 +11,8 @@ pub struct Filters {
     pub rewrite: Rewrite,
     /// In the place of all else: no endpoint is asked.
     pub redirect: Option<Redirect>,
+    /// Who else gets requests.
+    pub mirrors: Vec<Mirror>,
 }
 
 impl Filters {

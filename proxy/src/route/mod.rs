@@ -7,6 +7,7 @@
 
 mod filters;
 mod host;
+mod mirror;
 mod order;
 mod path;
 mod pattern;
@@ -21,6 +22,7 @@ mod timeouts;
 
 pub use filters::{Filters, PathRewrite, Rewrite};
 pub use host::{Host, HostError};
+pub use mirror::{Fraction, Mirror};
 pub use order::{Created, Origin};
 pub use path::PathMatch;
 pub use pattern::{Pattern, PatternError};

@@ -84,6 +84,13 @@ impl Split {
         })
     }
 
+    /// Of those that have their own.
+    pub fn filters(&self) -> impl Iterator<Item = &Arc<Filters>> {
+        self.shares
+            .iter()
+            .filter_map(|share| share.filters.as_ref())
+    }
+
     pub(super) fn backends(&self) -> impl Iterator<Item = usize> {
         self.shares.iter().map(|share| share.backend)
     }

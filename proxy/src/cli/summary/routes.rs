@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::shortened;
 use crate::route::{
-    FieldMatch, Handling, Host, Match, PathMatch, Pattern, Retry, RetryOn, Rule, Timeouts,
+    FieldMatch, Fraction, Handling, Host, Match, PathMatch, Pattern, Retry, RetryOn, Rule, Timeouts,
 };
 use crate::snapshot::{L4Service, Plan, Transport};
 
@@ -61,6 +61,7 @@ fn destination(rule: &Rule, labels: &[String]) -> String {
         Some(redirect) => format!("elsewhere: {}", redirect.status),
         None => handled(&rule.handling, labels),
     }];
+    parts.extend(mirrors(&rule.handling, labels));
     let retry = rule.handling.retry;
     if retry != Retry::default() {
         parts.push(tries(retry));
@@ -128,6 +129,24 @@ fn backends(shares: &[(usize, u64)], labels: &[String]) -> String {
         .map(|(place, weight)| format!("{} ({weight})", label(*place)))
         .collect();
     each.join(", ")
+}
+
+/// Who else gets requests, and of all how many.
+fn mirrors(handling: &Handling, labels: &[String]) -> Vec<String> {
+    let of_shares = handling.split.filters();
+    let filters = handling.filters.iter().chain(of_shares);
+    let mut texts = Vec::new();
+    for mirror in filters.flat_map(|filters| &filters.mirrors) {
+        let label = labels.get(mirror.backend).map_or("?", String::as_str);
+        let text = match mirror.fraction {
+            Fraction::ALL => format!("mirrored to {label}"),
+            part => format!("{} % mirrored to {label}", part.percent()),
+        };
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
 }
 
 /// How long a request may take, and one try of it.

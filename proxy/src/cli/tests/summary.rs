@@ -90,6 +90,24 @@ spec:
 }
 
 #[test]
+fn mirrors_are_shown_with_their_part_of_the_requests() {
+    let last = "  - backendRefs: [{name: shop, port: 80}]\n";
+    let mirror = |part: &str| {
+        format!(
+            "{{type: RequestMirror, requestMirror: {{backendRef: {{name: shop, port: 80}}{part}}}}}"
+        )
+    };
+    let (all, part) = (
+        mirror(""),
+        mirror(", fraction: {numerator: 1, denominator: 8}"),
+    );
+    let text = SHOP.replace(last, &format!("{last}    filters: [{all}, {part}]\n"));
+    let printed = printed(&text, Extent::Short);
+    let line = "; mirrored to default/shop#2; 12.5 % mirrored to default/shop#2; rules[2] of";
+    assert!(printed.contains(line), "{printed}");
+}
+
+#[test]
 fn routes_and_backends_are_shown_with_what_holds_and_whose_word_it_is() {
     let expected = r#"LISTENER 0.0.0.0:8081
   shop.example.com  /gone

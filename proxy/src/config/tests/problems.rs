@@ -116,8 +116,8 @@ const MISTAKES: [(&str, &str, &str); 34] = [
     ),
     (
         "  rules:\n",
-        "  rules:\n  - filters: [{type: RequestMirror}]\n",
-        "16:22: error: HTTPRoute default/shop: spec.rules[0].filters[0].type: `RequestMirror` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite or RequestRedirect",
+        "  rules:\n  - filters: [{type: ExtensionRef}]\n",
+        "16:22: error: HTTPRoute default/shop: spec.rules[0].filters[0].type: `ExtensionRef` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite or RequestRedirect or RequestMirror",
     ),
     (
         "  - backendRefs:\n",

@@ -162,6 +162,88 @@ fn a_backend_has_no_filters_that_are_for_the_whole_rule() {
 }
 
 #[test]
+fn a_rule_and_its_backends_say_who_gets_copies() {
+    let mirror = |backend: &str, part: &str| {
+        format!(
+            "{{type: RequestMirror, requestMirror: {{backendRef: {{name: {backend}, port: 80}}{part}}}}}"
+        )
+    };
+    let edit = "{type: RequestHeaderModifier, requestHeaderModifier: {remove: [x-a]}}";
+    let copies = "---
+apiVersion: v1
+kind: Service
+metadata: {name: copies}
+spec: {ports: [{port: 80}]}
+";
+    let rule = format!(
+        "    - {{name: shop, port: 80, filters: [{}, {edit}]}}\n    filters: [{}, {}]\n",
+        mirror("copies", ", percent: 5"),
+        mirror("copies", ""),
+        mirror("shop", ", fraction: {numerator: 1, denominator: 3}"),
+    );
+    let text = changed(SHOP, BACKENDS, &format!("{BACKENDS}{rule}")) + copies;
+    let plan = plan(&text);
+    let place = |name: &str| {
+        let found = plan.backends.iter().position(|one| one.name == name);
+        found.expect("a backend of this name")
+    };
+    let (shop, copies) = (place("shop"), place("copies"));
+    let handling = &plan.listeners[0]
+        .rules
+        .iter()
+        .last()
+        .expect("a rule")
+        .handling;
+    let mirrors = |number| {
+        let share = handling.split.draw(|_| number).expect("a share");
+        let filters = handling.filters_of(share).expect("filters");
+        let mirrors = filters.mirrors.iter();
+        mirrors
+            .map(|one| {
+                (
+                    one.backend,
+                    one.fraction.percent().round(),
+                    one.filters.is_some(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let of_rule = [(copies, 100.0, false), (shop, 33.0, false)];
+    assert_eq!(mirrors(0), of_rule);
+    assert_eq!(mirrors(1), [&of_rule[..], &[(copies, 5.0, true)]].concat());
+}
+
+#[test]
+fn mistakes_in_mirrors_are_all_named() {
+    let rule = r#"    filters:
+    - {type: RequestMirror, requestMirror: {percent: 5}}
+    - {type: RequestMirror, requestMirror: {backendRef: {name: shop, port: 80, weight: 1}, percent: 101}}
+    - {type: RequestMirror, requestMirror: {backendRef: {name: shop}, percent: 1, fraction: {numerator: 1}}}
+    - {type: RequestMirror, requestMirror: {backendRef: {name: shop, port: 80}, fraction: {numerator: 101}}}
+    - {type: RequestMirror, requestMirror: {backendRef: {name: shop, port: 80}, fraction: {numerator: 1, denominator: 0}}}
+"#;
+    assert_eq!(
+        refused(rule),
+        [
+            "filters[0].requestMirror: has no `backendRef`; add it",
+            "filters[1].requestMirror.backendRef.weight: is not a known field; leave it out",
+            "filters[1].requestMirror.percent: 101 is out of range; write a whole number from 0 to 100",
+            "filters[2].requestMirror.backendRef: has no `port`; add the port of the Service",
+            "filters[2].requestMirror.fraction: stands beside `percent`, which says the same; leave one out",
+            "filters[3].requestMirror.fraction: 101 of 100 is more than all; make the numerator smaller",
+            "filters[4].requestMirror.fraction.denominator: 0 is out of range; write a whole number from 1 to 2147483647",
+        ]
+    );
+    let unknown = "    filters: [{type: RequestMirror, requestMirror: {backendRef: {name: shpo, port: 80}}}]\n";
+    assert_eq!(
+        refused(unknown),
+        [
+            "filters[0].requestMirror.backendRef: there is no Service default/shpo; did you mean default/shop?"
+        ]
+    );
+}
+
+#[test]
 fn mistakes_in_filters_are_all_named() {
     let rule = r#"    matches: [{path: {type: Exact, value: /shop}}]
     filters:
@@ -169,7 +251,7 @@ fn mistakes_in_filters_are_all_named() {
       requestHeaderModifier:
         set: [{name: Host, value: a}, {name: x-a, value: "a\nb"}, {name: "x a", value: b}]
         remove: [X-A, content-length]
-    - type: RequestMirror
+    - type: CORS
       requestMirror: {backendRef: {name: shop, port: 80}}
     - type: URLRewrite
       urlRewrite: {hostname: "a b", path: {type: ReplaceFullPath, replacePrefixMatch: /v2}}
@@ -184,7 +266,7 @@ fn mistakes_in_filters_are_all_named() {
         "filters[0].requestHeaderModifier.set[2].name: is not the name of a header: letters, digits and hyphens",
         "filters[0].requestHeaderModifier.remove[0]: `x-a` stands here a second time; leave one out",
         "filters[0].requestHeaderModifier.remove[1]: frames or routes messages, or says who forwarded them, which is not for others to change",
-        "filters[1].type: `RequestMirror` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite or RequestRedirect",
+        "filters[1].type: `CORS` is not supported yet; write RequestHeaderModifier or ResponseHeaderModifier or URLRewrite or RequestRedirect or RequestMirror",
         "filters[2].urlRewrite.hostname: `a b` is not a host name; write one such as shop.example.com",
         "filters[3].urlRewrite.path.replacePrefixMatch: replaces a prefix, but the rule matches paths otherwise; match by PathPrefix alone",
         "filters[4]: says nothing of what to do; add the part its type is named after",

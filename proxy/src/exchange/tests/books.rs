@@ -54,6 +54,11 @@ impl World {
                 UpstreamState::Connecting(exchange) | UpstreamState::InExchange(exchange) => {
                     exchange
                 }
+                UpstreamState::Mirroring(copy) => {
+                    assert_eq!(wire.ending, Ending::No, "{id:?} carries a copy");
+                    let copy = self.proxy.mirrored.get(copy).expect("its copy");
+                    return assert_eq!(copy.upstream(), Some(id));
+                }
                 UpstreamState::Idle => return assert_eq!(wire.ending, Ending::No),
                 UpstreamState::Closing => return assert!(wire.ending >= Ending::Close),
             },
@@ -69,7 +74,9 @@ impl World {
     fn check_leases(&self) {
         let leased = self.proxy.exchanges.iter();
         let leased = leased.filter(|(_, exchange)| exchange.lease.is_some());
-        let leased = leased.count() as u64;
+        let copies = self.proxy.mirrored.iter();
+        let copies = copies.filter(|(_, copy)| copy.upstream().is_some());
+        let leased = (leased.count() + copies.count()) as u64;
         let mut pending = 0;
         for row in 0..self.tables.sizes.capacity {
             let leases = self.tables.load[row].read();
@@ -99,6 +106,7 @@ impl World {
     fn check_nothing_is_left(&mut self) {
         assert!(self.proxy.conns.is_empty(), "connections left");
         assert!(self.proxy.exchanges.is_empty(), "exchanges left");
+        assert!(self.proxy.mirrored.is_empty(), "copies left");
         assert_eq!(self.proxy.pool.take_oldest(), None, "pooled connections");
         assert_eq!(self.proxy.upstreams, 0, "connections to endpoints");
         assert_eq!(self.proxy.next_deadline(), None, "deadlines left");

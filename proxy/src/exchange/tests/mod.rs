@@ -19,6 +19,7 @@ mod filters;
 mod interim;
 mod judging;
 mod latency;
+mod mirroring;
 mod pipelining;
 mod redirecting;
 mod rejecting;

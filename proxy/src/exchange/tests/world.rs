@@ -214,8 +214,8 @@ impl World {
     }
 
     pub fn figures(&self, place: usize) -> Figures {
-        let endpoint = &self.lineage.current().backends()[0].endpoints()[place];
-        Figures::read(&self.tables, endpoint, self.now)
+        let endpoint = self.lineage.current().endpoints().nth(place);
+        Figures::read(&self.tables, endpoint.expect("an endpoint"), self.now)
     }
 
     /// Leases of the first endpoint that ended as success, failure, neutral.

@@ -7,6 +7,8 @@ mod origin;
 
 use crate::seam::ConnectFault;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::thread;
 
 use rand::rngs::Xoshiro256PlusPlus as Random;
@@ -19,6 +21,7 @@ use super::world::World;
 use super::*;
 use crate::balance::LeaseCounts;
 use crate::metrics::{LocalCause, ResponseClass};
+use crate::route::{Filters, Fraction, Handling, Mirror, Rules, Split};
 use crate::seam::{ConnId, End};
 use client::{Client, Tag};
 use origin::Origin;
@@ -43,6 +46,27 @@ struct Chaos {
     late: usize,
 }
 
+/// Endpoints that get copies of requests.
+const MIRRORS: u8 = 2;
+
+/// Every other seed has half of its requests mirrored.
+fn mirrored(seed: u64) -> Rules {
+    let half = Fraction::new(1, NonZeroU32::MIN.saturating_add(1)).expect("not more than all");
+    let mirror = Mirror {
+        backend: 1,
+        fraction: half,
+        filters: None,
+    };
+    let filters = Filters {
+        mirrors: vec![mirror],
+        ..Filters::default()
+    };
+    Rules::always(Handling {
+        filters: (seed % 4 < 2).then(|| Arc::new(filters)),
+        ..Split::one(0).into()
+    })
+}
+
 /// Prints the seed of a run that fails.
 impl Drop for Chaos {
     fn drop(&mut self) {
@@ -57,6 +81,8 @@ impl Chaos {
         let mut world = World::of(Setup {
             weights: vec![1, 2, 1],
             is_measured: seed.is_multiple_of(2),
+            mirrors: MIRRORS,
+            rules: mirrored(seed),
             seed,
             ..Setup::default()
         });
@@ -134,10 +160,12 @@ impl Chaos {
         let Some(conn) = self.an_upstream() else {
             return;
         };
+        let is_copy = self.world.place_of(conn) >= 3;
         let origin = self.origins.entry(conn).or_default();
         let wire = self.world.wires.get_mut(&conn).expect("an upstream");
         if let Some(seen) = origin.look(wire.unread(), &mut self.random)
             && seen.method == "POST"
+            && !is_copy
         {
             *self.delivered_posts.entry(seen.tag).or_default() += 1;
         }
@@ -283,6 +311,7 @@ struct Sum {
     retried: u64,
     refused: u64,
     ejections: u64,
+    copies: LeaseCounts,
 }
 
 #[test]
@@ -310,6 +339,10 @@ fn whatever_happens_nothing_is_lost_mixed_up_or_left() {
         "{sum:?}"
     );
     assert!(sum.refused > 10 && sum.ejections > 10, "{sum:?}");
+    assert!(
+        sum.copies.succeeded > 20 && sum.copies.failed > 20,
+        "{sum:?}"
+    );
 }
 
 impl Sum {
@@ -320,6 +353,11 @@ impl Sum {
             self.leases.failed += figures.leases.failed;
             self.leases.neutral += figures.leases.neutral;
             self.ejections += figures.ejections;
+        }
+        for place in 3..3 + usize::from(MIRRORS) {
+            let leases = world.figures(place).leases;
+            self.copies.succeeded += leases.succeeded;
+            self.copies.failed += leases.failed;
         }
         let counters = &world.counters;
         self.good += counters.responses.of(ResponseClass::Success).value();
