@@ -9,6 +9,7 @@
 #[cfg(feature = "user")]
 extern crate std;
 
+mod deny;
 mod flow;
 mod reason;
 mod rows;
@@ -16,6 +17,7 @@ mod steering;
 #[cfg(feature = "user")]
 mod table;
 
+pub use deny::{DenyKeyV4, DenyKeyV6, MAX_DENIED};
 pub use flow::{Address, EndpointId, EndpointIdValue, Flow, FlowKey};
 pub use reason::Reason;
 pub use rows::{

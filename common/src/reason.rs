@@ -28,6 +28,10 @@ pub enum Reason {
     NotSteered = 10,
     /// The listener is closing: a client was refused.
     TurnedAway = 11,
+    /// XDP: none of our business, passed.
+    Passed = 12,
+    /// XDP: from a denied source, dropped.
+    Denied = 13,
 }
 
 impl Reason {
@@ -35,7 +39,7 @@ impl Reason {
     pub const COUNT: u32 = Self::ALL.len() as u32;
 
     /// Every reason, in the order of `REASON`.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::NotMeasured,
         Self::Unwalked,
         Self::Measured,
@@ -48,6 +52,8 @@ impl Reason {
         Self::LoadStale,
         Self::NotSteered,
         Self::TurnedAway,
+        Self::Passed,
+        Self::Denied,
     ];
 
     /// A word for metrics.
@@ -65,6 +71,8 @@ impl Reason {
             Self::LoadStale => "load_stale",
             Self::NotSteered => "not_steered",
             Self::TurnedAway => "turned_away",
+            Self::Passed => "passed",
+            Self::Denied => "denied",
         }
     }
 

@@ -1,6 +1,7 @@
 //! Weir's kernel programs. `wire_egress` and `wire_ingress` look at every packet an interface sends and receives and
 //! measure the upstream connections workers have registered. They pass whatever they see, count instead of logging,
-//! and decide nothing. `pick_worker` decides which worker's socket a new connection is for.
+//! and decide nothing. `pick_worker` decides which worker's socket a new connection is for. `xdp_ingress`, where it is
+//! attached, drops what the deny list names.
 //!
 //! A packet is `read`; a SYN and its answer are `connect`'s, everything else of a registered connection is `flow`'s,
 //! and both count into the row of the endpoint.
@@ -19,6 +20,8 @@ mod pick_worker;
 mod segment;
 #[cfg(target_arch = "bpf")]
 mod tables;
+#[cfg(target_arch = "bpf")]
+mod xdp;
 
 #[cfg(target_arch = "bpf")]
 mod programs {

@@ -3,10 +3,11 @@
 use aya_ebpf::Global;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, ReusePortSockArray};
+use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ReusePortSockArray};
 use weir_common::{
-    EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, Flow,
-    FlowKey, FlowSample, LISTENER_GROUPS, ListenerGroup, Meta, Reason, Worker, WorkerSteered,
+    Address, EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad, EndpointState,
+    EndpointWire, Flow, FlowKey, FlowSample, LISTENER_GROUPS, ListenerGroup, MAX_DENIED, Meta,
+    Reason, Worker, WorkerSteered,
 };
 
 /// Endpoints the tables hold, and the stride of `ENDPOINT_WIRE`. Set at load, so that programs see a constant.
@@ -73,3 +74,11 @@ pub struct Connecting {
 /// Handshakes under way. The oldest make room: those are answers that never came.
 #[map]
 pub static CONNECTING: LruHashMap<FlowKey, Connecting> = LruHashMap::with_max_entries(4096, 0);
+
+/// Denied sources. Keys are `DenyKeyV4`; values say nothing.
+#[map]
+pub static DENY_V4: LpmTrie<u32, u32> = LpmTrie::with_max_entries(2 * MAX_DENIED, 0);
+
+/// Denied sources. Keys are `DenyKeyV6`; values say nothing.
+#[map]
+pub static DENY_V6: LpmTrie<Address, u32> = LpmTrie::with_max_entries(2 * MAX_DENIED, 0);

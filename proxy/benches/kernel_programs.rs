@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use weir::balance::shared::Sizes;
-use weir::runtime::dataplane::{Dataplane, DataplaneOptions, Direction, EbpfMode, possible_cpus};
+use weir::runtime::dataplane::{
+    Dataplane, DataplaneOptions, Direction, EbpfMode, XdpOptions, possible_cpus,
+};
 use weir::seam::Peer;
 
 use packet::{ACK, Packet};
@@ -29,6 +31,7 @@ fn main() {
             flows: 1024,
         },
         instance: "bench".to_owned(),
+        xdp: XdpOptions::default(),
         bpffs: None,
     });
     let dataplane = match dataplane {

@@ -49,7 +49,7 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
         .with_ansi(io::stderr().is_terminal())
         .init();
     // Files that change while they are read for the first time are read again.
-    let watch = options.watched().and_then(watch);
+    let watch = watch(&options.watched());
     let plan = options.plan()?;
     let sockets = AdminSockets::bind(&options.admin_addresses())?;
     let (reload, reloads) = Reloads::new(loader(&options), watch);
@@ -73,8 +73,11 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
     Ok(server.run(readiness, reloads, stopped).await?)
 }
 
-fn watch(path: &Path) -> Option<Watch> {
-    let watch = Watch::begin(path);
+fn watch(paths: &[&Path]) -> Option<Watch> {
+    if paths.is_empty() {
+        return None;
+    }
+    let watch = Watch::begin(paths);
     let failed = |error: &_| {
         tracing::warn!("changes of files go unnoticed: {error}; reload by SIGHUP or POST /reload");
     };
@@ -102,6 +105,7 @@ fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
         interfaces: options.interfaces,
         workers: options.workers,
         ebpf: options.ebpf,
+        xdp: (options.xdp.mode, options.xdp.interfaces),
         instance: options.instance,
         access_log: options.access_log,
         max_endpoints: options.max_endpoints,

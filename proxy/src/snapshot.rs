@@ -2,10 +2,12 @@
 //! snapshot; what is in flight keeps the one it began with, and what the balancer learned stays in the tables.
 
 mod changes;
+mod deny;
 mod l4;
 mod lineage;
 
-pub use changes::Changes;
+pub use changes::{Changes, Counts};
+pub use deny::{DenyList, Prefix};
 pub use l4::{L4Service, Transport};
 pub use lineage::Lineage;
 
@@ -35,6 +37,8 @@ pub struct Snapshot {
     policies: Vec<BackendPolicy>,
     /// Of the endpoints, by index of their rows; 0 where none of them has the row.
     generations: Vec<u64>,
+    /// Whom nothing is accepted from.
+    pub deny: Arc<DenyList>,
 }
 
 /// Number of a listener, or of an L4 service. One whose address stays keeps it over snapshots, and it is never given to another.
@@ -61,6 +65,8 @@ pub struct Plan {
     pub listeners: Vec<Listener>,
     pub l4_services: Vec<L4Service>,
     pub backends: Vec<BackendPlan>,
+    /// Whom nothing is accepted from.
+    pub deny: Arc<DenyList>,
 }
 
 /// A backend to be.
@@ -138,6 +144,7 @@ impl Plan {
                 policy: BackendPolicy::default(),
                 targets: targets.to_vec(),
             }],
+            deny: Arc::default(),
         }
     }
 
@@ -174,14 +181,17 @@ impl Plan {
 impl Snapshot {
     /// Gives the endpoints rows, and the listeners the numbers of their places.
     pub fn new(revision: u64, plan: Plan, rows: &mut EndpointRows) -> Result<Self, TablesFull> {
+        let deny = plan.deny;
         let mut ids = (0..).map(ListenerId);
         let numbered = Numbered {
             listeners: ids.by_ref().zip(plan.listeners).collect(),
             l4_services: ids.zip(plan.l4_services).collect(),
         };
-        Self::build(revision, numbered, plan.backends, rows)
+        let built = Self::build(revision, numbered, plan.backends, rows)?;
+        Ok(Self { deny, ..built })
     }
 
+    /// Without a deny list.
     fn build(
         revision: u64,
         numbered: Numbered,
@@ -208,6 +218,7 @@ impl Snapshot {
             generations: generations(&backends),
             backends,
             policies,
+            deny: Arc::default(),
         })
     }
 

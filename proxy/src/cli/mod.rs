@@ -17,6 +17,7 @@ mod target;
 mod tests;
 mod timeouts;
 mod value;
+mod xdp;
 
 pub use backends::{BackendsError, BackendsOptions};
 pub use check::{CheckOptions, Report};

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
@@ -11,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use super::admin::AdminArguments;
 use super::locality::LocalityArguments;
 use super::timeouts::Timeouts;
+use super::xdp::XdpArguments;
 use super::{target, value};
 use crate::affinity::Affinity;
 use crate::balance::Scoring;
@@ -18,7 +20,7 @@ use crate::config::{QuickError, quick_documents};
 use crate::runtime::access_log::LogTarget;
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::dataplane::EbpfMode;
-use crate::runtime::reload::{ConfigError, conflicts, load_plan};
+use crate::runtime::reload::{ConfigError, both, conflicts, load_plan};
 use crate::snapshot::{Plan, Target};
 
 /// Serve: listen for HTTP, and balance over endpoints.
@@ -90,7 +92,7 @@ pub struct RunOptions {
     #[arg(skip)]
     overruled: Option<&'static str>,
 
-    /// Do not reload when files of --config change; SIGHUP and POST /reload still do
+    /// Do not reload when files of --config, or the deny list, change; SIGHUP and POST /reload still do
     #[arg(long, env = "WEIR_NO_WATCH")]
     no_watch: bool,
 
@@ -151,6 +153,9 @@ pub struct RunOptions {
     pub log: String,
 
     #[command(flatten)]
+    pub xdp: XdpArguments,
+
+    #[command(flatten)]
     locality: LocalityArguments,
 
     #[command(flatten)]
@@ -188,12 +193,14 @@ impl RunOptions {
         let plan = match &self.config {
             Some(path) => {
                 let own = self.locality.known();
-                load_plan(path, own.as_ref(), |warning| tracing::warn!("{warning}"))?
+                load_plan(path, own.as_ref(), |warning| tracing::warn!("{warning}"))
             }
-            None => Plan::quick(&self.listen, &self.to)
+            None => Ok(Plan::quick(&self.listen, &self.to)
                 .with_affinity(self.affinity.as_ref())
-                .with_scoring(self.scoring.into()),
+                .with_scoring(self.scoring.into())),
         };
+        let (mut plan, deny) = both(plan, self.xdp.deny_list())?;
+        plan.deny = Arc::new(deny);
         conflicts::check(&plan, &self.admin_addresses())?;
         for backend in conflicts::drained(&plan) {
             tracing::warn!(
@@ -205,12 +212,14 @@ impl RunOptions {
 
     /// Whether what is served can change: flags cannot.
     pub fn is_from_files(&self) -> bool {
-        self.config.is_some()
+        self.config.is_some() || self.xdp.file().is_some()
     }
 
     /// Where to look for changes.
-    pub fn watched(&self) -> Option<&Path> {
-        self.config.as_deref().filter(|_| !self.no_watch)
+    pub fn watched(&self) -> Vec<&Path> {
+        let files = [self.config.as_deref(), self.xdp.file()];
+        let files = files.into_iter().flatten();
+        files.filter(|_| !self.no_watch).collect()
     }
 
     /// The text `--print-config` asks for, if it was given.
@@ -267,6 +276,7 @@ impl RunOptions {
                 self.overruled = Some("WEIR_CONFIG");
             }
         }
+        self.xdp.check()?;
         self.check()
     }
 

@@ -10,6 +10,7 @@ mod active_check;
 mod agentgateway;
 mod annotations;
 mod backend_ref;
+mod deny_list;
 mod document;
 mod filters;
 mod gateway;
@@ -40,6 +41,7 @@ mod treatment;
 mod tree;
 mod weir_policy;
 
+pub use deny_list::read_deny_list;
 pub use problem::{Position, Problem, Severity};
 pub use quick::{QuickError, quick_documents};
 

@@ -54,6 +54,7 @@ pub fn plan(resources: &Resources<'_>, own: Option<&Locality>) -> Plan {
         listeners,
         l4_services,
         backends: attachment.backends.into_plans(),
+        ..Plan::default()
     }
 }
 

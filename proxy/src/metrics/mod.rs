@@ -10,6 +10,7 @@ mod steering;
 mod text;
 mod worker;
 mod workers;
+mod xdp;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
 pub use labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable};
@@ -17,6 +18,7 @@ pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
 pub use serving::{ReloadResult, Serving};
 pub use steering::{SteeringStatus, WorkerLoad};
 pub use worker::WorkerCounters;
+pub use xdp::{XdpInterface, XdpReport};
 
 use crate::moment::Moment;
 use text::Text;

@@ -11,6 +11,7 @@ use super::serving::Serving;
 use super::steering::SteeringStatus;
 use super::text::{Kind, Text};
 use super::worker::WorkerCounters;
+use super::xdp::XdpReport;
 use crate::balance::shared::SharedTables;
 use crate::moment::Moment;
 
@@ -50,6 +51,8 @@ pub struct EbpfStatus {
     #[serde(default)]
     pub pins: Option<PathBuf>,
     pub interfaces: Vec<InterfaceStatus>,
+    #[serde(default)]
+    pub xdp: XdpReport,
     /// Packets the programs saw, by what they made of them.
     pub packets: BTreeMap<String, u64>,
     /// Upstream connections that go unmeasured, by what is missing.
@@ -151,6 +154,7 @@ impl EbpfStatus {
                 hooks.sample(&[("interface", &interface.name), ("hook", hook)], 1);
             }
         }
+        self.xdp.write(text);
         let mut packets = text.family(
             Kind::Counter,
             "weir_ebpf_packets_total",

@@ -47,7 +47,8 @@ pub fn is_ours_by_name(name: &OsStr) -> bool {
     matches!(extension, Some("yaml" | "yml" | "json")) && !name.as_encoded_bytes().starts_with(b".")
 }
 
-fn read(path: &Path) -> Result<Source, FilesError> {
+/// The text of one file.
+pub fn read(path: &Path) -> Result<Source, FilesError> {
     let text = std::fs::read_to_string(path).map_err(|source| FilesError::Unreadable {
         path: path.to_owned(),
         source,

@@ -16,6 +16,8 @@ pub struct Changes {
     pub listeners: Counts,
     /// Listeners that stay and whose rules differ, and L4 services that lead elsewhere.
     pub routes: usize,
+    /// Prefixes of the deny list.
+    pub denied: Counts,
 }
 
 /// How many of a kind came, went, and stay with something about them changed.
@@ -38,6 +40,11 @@ impl Changes {
             backends: Counts::between(&old.backends, &new.backends),
             listeners: Counts::between(&addresses(before), &addresses(after)),
             routes: rerouted(before, after),
+            denied: Counts {
+                added: after.deny.beyond(&before.deny).count(),
+                removed: before.deny.beyond(&after.deny).count(),
+                changed: 0,
+            },
         }
     }
 
@@ -90,6 +97,7 @@ impl fmt::Display for Changes {
             1 => parts.push("routes of 1 listener changed".to_owned()),
             more => parts.push(format!("routes of {more} listeners changed")),
         }
+        self.denied.write("denied prefixes", &mut parts);
         match parts.is_empty() {
             true => out.write_str("nothing"),
             false => out.write_str(&parts.join(", ")),
@@ -183,11 +191,13 @@ fn addresses(snapshot: &Snapshot) -> HashMap<(ListenerId, SocketAddr), ()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::balance::EndpointRows;
     use crate::balance::shared::{SharedTables, Sizes};
     use crate::route::{Rules, Split};
-    use crate::snapshot::{BackendPlan, Lineage, Plan, Target};
+    use crate::snapshot::{BackendPlan, Lineage, Plan, Prefix, Target};
 
     fn target(port: u16) -> Target {
         Target::at(SocketAddr::from(([10, 0, 0, 1], port)), Weight::ONE)
@@ -247,6 +257,11 @@ mod tests {
         assert_eq!(said(listened), "listeners +1 -1");
         let routed = |plan: &mut Plan| plan.listeners[0].rules = Rules::always(Split::one(1));
         assert_eq!(said(routed), "routes of 1 listener changed");
+        let denied = |plan: &mut Plan| {
+            let prefix = Prefix::around([192, 0, 2, 0].into(), 24).expect("short enough");
+            plan.deny = Arc::new([prefix].into_iter().collect());
+        };
+        assert_eq!(said(denied), "denied prefixes +1");
     }
 
     #[test]

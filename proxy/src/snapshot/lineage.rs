@@ -48,8 +48,10 @@ impl Lineage {
     pub fn draft(&mut self, plan: Plan) -> Result<Snapshot, TablesFull> {
         self.forget_draft();
         let revision = self.current.revision + 1;
+        let deny = plan.deny.clone();
         let (numbered, backends) = self.number(plan);
-        Snapshot::build(revision, numbered, backends, &mut self.rows)
+        let built = Snapshot::build(revision, numbered, backends, &mut self.rows)?;
+        Ok(Snapshot { deny, ..built })
     }
 
     /// Makes the latest draft the current snapshot.

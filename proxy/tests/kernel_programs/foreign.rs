@@ -1,5 +1,6 @@
 //! Somebody else's program on the same interface.
 
+use std::ffi::CStr;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -54,7 +55,7 @@ struct Foreign {
 }
 
 const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_LINK_CREATE: libc::c_int = 28;
+pub const BPF_LINK_CREATE: libc::c_int = 28;
 const SCHED_CLS: u32 = 3;
 const TCX_EGRESS: u32 = 47;
 
@@ -64,20 +65,18 @@ struct LoadAttributes {
     count: u32,
     instructions: u64,
     license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
 }
 
 impl Foreign {
     fn attach(interface: &Interface) -> Self {
         // r0 = 0 (TC_ACT_OK); exit
-        let instructions: [u64; 2] = [0xb7, 0x95];
-        let mut load = LoadAttributes {
-            kind: SCHED_CLS,
-            count: instructions.len() as u32,
-            instructions: instructions.as_ptr() as u64,
-            license: c"GPL".as_ptr() as u64,
-        };
-        // SAFETY: the attributes are those of the command; the instructions and the text outlive it.
-        let program = unsafe { bpf(BPF_PROG_LOAD, &mut load) };
+        let program = program(SCHED_CLS, &[0xb7, 0x95], c"stranger");
         let mut link = [program.as_raw_fd() as u32, interface.index, TCX_EGRESS, 0];
         // SAFETY: the attributes are those of the command, and hold no address.
         let link = unsafe { bpf(BPF_LINK_CREATE, &mut link) };
@@ -85,9 +84,29 @@ impl Foreign {
     }
 }
 
+/// A program of these instructions, loaded under a name of at most 15 bytes.
+pub fn program(kind: u32, instructions: &[u64], name: &CStr) -> OwnedFd {
+    let mut padded = [0; 16];
+    padded[..name.count_bytes()].copy_from_slice(name.to_bytes());
+    let mut load = LoadAttributes {
+        kind,
+        count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        license: c"GPL".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+        kernel_version: 0,
+        flags: 0,
+        name: padded,
+    };
+    // SAFETY: the attributes are those of the command; the instructions and the text outlive it.
+    unsafe { bpf(BPF_PROG_LOAD, &mut load) }
+}
+
 /// # Safety
 /// The attributes are those of `command`, which makes a descriptor, and addresses in them are good for it.
-unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> OwnedFd {
+pub unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> OwnedFd {
     let (attributes, size) = (std::ptr::from_mut(attributes), size_of::<A>());
     // SAFETY: the kernel reads `size` bytes at `attributes`; the caller answers for what they point to.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size) };

@@ -2,6 +2,7 @@
 //! the kernel sees and when; others, as for programs the kernel offers no test run of, send real traffic over a loopback of
 //! their own.
 
+mod denied;
 mod first_byte;
 mod foreign;
 mod frames;
@@ -15,6 +16,7 @@ mod rig;
 mod steering;
 mod traffic;
 mod tunnel;
+mod xdp_hook;
 
 use std::time::Duration;
 

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use weir::balance::shared::{SharedTables, Sizes};
 use weir::runtime::dataplane::{
-    Dataplane, DataplaneError, DataplaneOptions, Direction, EbpfMode, Flows, possible_cpus,
+    Dataplane, DataplaneError, DataplaneOptions, Direction, EbpfMode, Flows, XdpOptions,
+    possible_cpus,
 };
 use weir::seam::{FlowSlot, Peer};
 use weir_common::{EndpointWire, FlowSample, Reason};
@@ -157,6 +158,7 @@ pub fn options(mode: EbpfMode, flows: usize, interfaces: Vec<String>) -> Datapla
             flows,
         },
         instance: "test".to_owned(),
+        xdp: XdpOptions::default(),
         bpffs: None,
     }
 }

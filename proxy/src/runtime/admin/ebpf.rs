@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::Reason;
 
-use crate::metrics::{EbpfStatus, InterfaceStatus, SteeringStatus};
-use crate::runtime::dataplane::{Dataplane, Hook};
+use crate::metrics::{EbpfStatus, InterfaceStatus, SteeringStatus, XdpInterface, XdpReport};
+use crate::runtime::dataplane::{Dataplane, Hook, XdpStatus};
 
 pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
     let interfaces = dataplane
@@ -44,6 +44,7 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
         reason: dataplane.without_kernel().map(ToString::to_string),
         pins: dataplane.pins(),
         interfaces: interfaces.collect(),
+        xdp: xdp_report(dataplane),
         packets: named(packets),
         unmeasured: unmeasured.into(),
         unidentified: counts.unidentified.load(Relaxed),
@@ -52,5 +53,19 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
             reason: steering.err(),
             decisions: named(decisions),
         },
+    }
+}
+
+fn xdp_report(dataplane: &Dataplane) -> XdpReport {
+    let interface = |status: XdpStatus| XdpInterface {
+        name: status.name,
+        error: status.attached.as_ref().err().cloned(),
+        hook: status.attached.ok().map(|hook| hook.name().to_owned()),
+        fallback: status.fallback,
+    };
+    XdpReport {
+        mode: dataplane.xdp_mode().name().to_owned(),
+        denied_prefixes: dataplane.denied_prefixes() as u64,
+        interfaces: dataplane.xdp_status().into_iter().map(interface).collect(),
     }
 }

@@ -11,9 +11,10 @@ use aya::programs::{ProgramError, TcAttachType};
 
 use super::interfaces::Interface;
 use super::kernel::Direction;
+use super::link::Link;
 use super::pins::FilterPin;
 use super::programs::Programs;
-use super::tcx::TcxLink;
+use super::tcx;
 use super::unavailable::in_one_line;
 
 /// How a pair of programs hangs on an interface.
@@ -44,7 +45,7 @@ pub struct Attachment {
 
 #[derive(Debug)]
 enum Links {
-    Tcx([TcxLink; 2]),
+    Tcx([Link; 2]),
     Clsact {
         #[expect(dead_code, reason = "held, not used: the filters go with it")]
         filters: [Filter; 2],
@@ -83,8 +84,8 @@ impl Attachment {
     ) -> Result<Self, AttachError> {
         let links = match hook {
             Hook::Tcx => Links::Tcx([
-                tcx(programs, interface, Direction::Egress)?,
-                tcx(programs, interface, Direction::Ingress)?,
+                link(programs, interface, Direction::Egress)?,
+                link(programs, interface, Direction::Ingress)?,
             ]),
             Hook::Clsact => {
                 ensure_clsact(&interface.name).map_err(ProgramError::from)?;
@@ -122,17 +123,17 @@ impl Attachment {
     }
 }
 
-fn tcx(
+fn link(
     programs: &mut Programs,
     interface: &Interface,
     side: Direction,
-) -> Result<TcxLink, AttachError> {
+) -> Result<Link, AttachError> {
     let index = interface.index;
     let pin = programs.pins.as_ref().map(|pins| pins.link(side, index));
     let program = programs.of(side)?.fd()?.as_fd();
     Ok(match pin {
-        Some(pin) => TcxLink::adopt_or_create(program, index, side, pin)?,
-        None => TcxLink::create(program, index, side)?,
+        Some(pin) => tcx::adopt_or_create(program, index, side, pin)?,
+        None => tcx::create(program, index, side)?,
     })
 }
 

@@ -48,6 +48,7 @@ impl Dataplane {
     /// Takes the programs off every interface, for good.
     pub fn detach(&self) {
         self.watched().detach();
+        self.xdp().detach();
     }
 
     /// Attaches to one more interface, by this hook and no other.
@@ -70,15 +71,16 @@ impl Dataplane {
     pub(super) fn attach_what_is_there(&self) {
         if let Ok(kernel) = &self.kernel {
             self.watched().attach_what_is_there(&mut kernel.programs());
+            self.xdp().attach_where_wanted(&mut kernel.programs());
         }
     }
 
     /// Links an earlier process left on interfaces that are none of ours.
     pub(super) fn remove_links_of_the_past(&self) {
         let Ok(kernel) = &self.kernel else { return };
-        let kept = self.watched().indexes();
+        let (measured, with_xdp) = (self.watched().indexes(), self.xdp().indexes());
         if let Some(pins) = &kernel.programs().pins
-            && let Err(error) = pins.remove_other_links(&kept)
+            && let Err(error) = pins.remove_other_links(&measured, &with_xdp)
         {
             tracing::warn!(%error, "cannot remove links an earlier process left");
         }

@@ -17,6 +17,7 @@ use super::programs::Programs;
 use super::steering::Steering;
 use super::syscall::HashTable;
 use super::unavailable::{Unavailable, in_one_line};
+use super::xdp::DenyTables;
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::runtime::ring::heap;
 
@@ -49,6 +50,7 @@ pub struct Kernel {
     pub identities: HashTable<EndpointId, EndpointIdValue>,
     /// Or why the kernel spreads connections over workers by its own hash.
     pub steering: Result<Arc<Steering>, Unavailable>,
+    pub deny: DenyTables,
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
 
@@ -74,6 +76,10 @@ impl Kernel {
             steering,
             flows: Arc::new(hash_table(&mut ebpf, "FLOW")?),
             identities: hash_table(&mut ebpf, "ENDPOINT_ID")?,
+            deny: DenyTables {
+                v4: hash_table(&mut ebpf, "DENY_V4")?,
+                v6: hash_table(&mut ebpf, "DENY_V6")?,
+            },
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
             programs: Mutex::new(Programs::load(ebpf)?),
@@ -233,7 +239,9 @@ where
     V: super::syscall::Plain,
 {
     let fd = match ebpf.map(table) {
-        Some(Map::HashMap(map) | Map::ReusePortSockArray(map)) => map.fd().as_fd(),
+        Some(Map::HashMap(map) | Map::LpmTrie(map) | Map::ReusePortSockArray(map)) => {
+            map.fd().as_fd()
+        }
         _ => return Err(Unavailable::Layout),
     };
     fd.try_clone_to_owned()

@@ -28,7 +28,7 @@ pub fn endpoint_id(at: SocketAddr) -> EndpointId {
 }
 
 /// IPv4 becomes mapped IPv6. A socket of both families reports its IPv4 peers that way already, and gets the same key.
-fn address(ip: IpAddr) -> Address {
+pub fn address(ip: IpAddr) -> Address {
     let v6 = match ip {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,

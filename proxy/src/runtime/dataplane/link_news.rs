@@ -1,4 +1,4 @@
-//! Tells when interfaces or routes of our network namespace have changed: a subscription by rtnetlink(7). What changed
+//! Tells when interfaces, addresses or routes of our network namespace have changed: a subscription by rtnetlink(7). What changed
 //! is not read off the messages, of which some may be lost when there are many: whoever is told looks for himself.
 
 use std::io::{self, Read};
@@ -21,7 +21,11 @@ impl LinkNews {
             Type::RAW.cloexec().nonblocking(),
             Some(Protocol::from(libc::NETLINK_ROUTE)),
         )?;
-        let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE;
+        let groups = libc::RTMGRP_LINK
+            | libc::RTMGRP_IPV4_IFADDR
+            | libc::RTMGRP_IPV6_IFADDR
+            | libc::RTMGRP_IPV4_ROUTE
+            | libc::RTMGRP_IPV6_ROUTE;
         bind(&socket, &SocketAddrNetlink::new(0, groups as u32))?;
         // SAFETY: a socket's descriptor is the same one from its making to its end, and it goes with the `AsyncFd`.
         let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?;

@@ -8,8 +8,10 @@ mod following;
 mod interfaces;
 mod kernel;
 mod keys;
+mod link;
 mod link_news;
 mod mapping;
+mod netlink;
 mod opening;
 mod pins;
 mod programs;
@@ -19,6 +21,7 @@ mod syscall;
 mod tcx;
 mod unavailable;
 mod watched;
+mod xdp;
 
 use std::io;
 use std::net::SocketAddr;
@@ -37,6 +40,7 @@ use crate::moment::Moment;
 use crate::seam::Peer;
 use kernel::Kernel;
 use watched::Watched;
+use xdp::XdpWatched;
 
 pub use attach::Hook;
 pub use flows::{Flows, Unmeasured};
@@ -45,9 +49,11 @@ pub use kernel::Direction;
 pub use mapping::MappingError;
 pub use opening::{DataplaneError, DataplaneOptions, EbpfMode, WithoutKernel};
 pub use pins::{DetachError, LockError, Removed, bpffs::MOUNT_POINT, detach, instances};
+pub use programs::XdpRun;
 pub use steering::{NotSteered, Steered};
 pub use unavailable::Unavailable;
 pub use watched::{InterfaceStatus, NotAttached};
+pub use xdp::{XdpHook, XdpMode, XdpOptions, XdpStatus};
 
 /// The shared tables and, with BPF, the programs that fill them. Dropping it detaches the programs; the tables last as
 /// long as somebody holds them.
@@ -55,6 +61,7 @@ pub struct Dataplane {
     tables: SharedTables,
     /// Before the kernel, which holds the lock on what is pinned: links must be gone when the next owner comes.
     watched: Mutex<Watched>,
+    xdp: Mutex<XdpWatched>,
     kernel: Result<Kernel, WithoutKernel>,
     workers: usize,
     /// Shares of the flow slots handed out.
@@ -181,6 +188,16 @@ impl Dataplane {
             .programs()
             .run_on(direction, packet, repeat)
             .map_err(io::Error::other)
+    }
+
+    /// Shows `xdp_ingress` a frame, `repeat` times, and says what became of it.
+    ///
+    /// # Errors
+    /// `Unsupported` without BPF, and what the kernel says.
+    pub fn run_xdp(&self, frame: &[u8], repeat: u32) -> io::Result<XdpRun> {
+        let kernel = self.kernel.as_ref();
+        let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
+        kernel.programs().run_xdp(frame, repeat)
     }
 
     /// Instructions the verifier walked before it accepted a program: it gives up at a million.

@@ -14,6 +14,7 @@ use super::kernel::{self, Kernel};
 use super::pins::{LockError, Pins};
 use super::unavailable::Unavailable;
 use super::watched::{InterfaceStatus, NotAttached, Wanted, Watched};
+use super::xdp::{XdpOptions, XdpWatched};
 use crate::balance::shared::{SharedTables, Sizes};
 
 /// Whether to use BPF.
@@ -39,6 +40,7 @@ pub struct DataplaneOptions {
     pub sizes: Sizes,
     /// Tells several proxies of a host apart.
     pub instance: String,
+    pub xdp: XdpOptions,
     /// The BPF file system: where tables and links are pinned, so that they outlive this process. None: they end with it.
     pub bpffs: Option<PathBuf>,
 }
@@ -58,6 +60,10 @@ pub enum DataplaneError {
         interface: String,
         reason: NotAttached,
     },
+    #[error("BPF is required, but attaching XDP to {interface} failed: {reason}")]
+    XdpNotAttached { interface: String, reason: String },
+    #[error("BPF is required, but the kernel does not take the deny list: {0}")]
+    NotDenied(io::Error),
     #[error("BPF is required, but there is nothing to attach to: no endpoint can be reached")]
     NoInterface,
 }
@@ -82,6 +88,7 @@ impl Dataplane {
             refuse_unknown(&options.interfaces)?;
         }
         let kernel = load_kernel(&options)?;
+        let deny = options.xdp.deny.clone();
         let wanted = match options.interfaces.is_empty() {
             true => Wanted::Towards(options.destinations.clone()),
             false => Wanted::Named(distinct(options.interfaces)),
@@ -94,9 +101,18 @@ impl Dataplane {
             kernel,
             workers: options.sizes.workers,
             watched: Mutex::new(Watched::new(wanted)),
+            xdp: Mutex::new(XdpWatched::new(options.xdp)),
             shares: AtomicUsize::new(0),
             unmeasured: Arc::default(),
         };
+        // Before anything is attached: the program of an earlier process denies until this one's takes its place.
+        match dataplane.deny(&deny) {
+            Err(error) if is_required => return Err(DataplaneError::NotDenied(error)),
+            Err(error) => {
+                tracing::error!(%error, "the kernel does not take the deny list: nothing is denied")
+            }
+            Ok(()) => {}
+        }
         if dataplane.has_kernel() {
             dataplane.attach_what_is_there();
             dataplane.remove_links_of_the_past();
@@ -118,6 +134,11 @@ impl Dataplane {
                 interface: name,
                 reason,
             })?;
+        }
+        for status in self.xdp_status() {
+            let interface = status.name;
+            let not_attached = |reason| DataplaneError::XdpNotAttached { interface, reason };
+            status.attached.map_err(not_attached)?;
         }
         Ok(())
     }
@@ -205,6 +226,7 @@ mod tests {
             destinations: Vec::new(),
             sizes: SIZES,
             instance: "test".to_owned(),
+            xdp: XdpOptions::default(),
             bpffs: None,
         }
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use aya::Ebpf;
 use aya::maps::Map;
-use aya::programs::{ProgramError, SchedClassifier, SkReuseport, TestRun, TestRunOptions};
+use aya::programs::{
+    ProgramError, ProgramFd, SchedClassifier, SkReuseport, TestRun, TestRunOptions, Xdp,
+};
 
 use super::kernel::Direction;
 use super::pins::{Pins, TABLES};
@@ -17,19 +19,63 @@ pub struct Programs {
     ebpf: Ebpf,
     /// Where links are pinned; None if they end with the process.
     pub pins: Option<Pins>,
+    /// What the kernel has against `xdp_ingress`, which we can do without.
+    xdp_refusal: Option<String>,
 }
+
+/// What became of a frame `xdp_ingress` was shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpRun {
+    /// Of the kernel's `enum xdp_action`.
+    pub action: u32,
+    /// The frame as the program left it.
+    pub frame: Vec<u8>,
+    /// What one run took.
+    pub duration: Duration,
+}
+
+const XDP_INGRESS: &str = "xdp_ingress";
+/// More than the kernel shows a program by a test run.
+const LONGEST_FRAME: usize = 4096;
 
 impl Programs {
     /// Has the verifier look at those that measure.
     pub fn load(ebpf: Ebpf) -> Result<Self, Unavailable> {
-        let mut programs = Self { ebpf, pins: None };
+        let mut programs = Self {
+            ebpf,
+            pins: None,
+            xdp_refusal: None,
+        };
         for direction in Direction::BOTH {
             programs
                 .of(direction)
                 .and_then(SchedClassifier::load)
                 .map_err(|error| Unavailable::program(direction.program(), error))?;
         }
+        let xdp = programs.xdp_program().and_then(Xdp::load);
+        programs.xdp_refusal = xdp
+            .err()
+            .map(|error| Unavailable::program(XDP_INGRESS, error).to_string());
         Ok(programs)
+    }
+
+    /// `xdp_ingress`, for whoever attaches it; in words, why it cannot be.
+    pub fn xdp(&mut self) -> Result<&ProgramFd, String> {
+        match &self.xdp_refusal {
+            Some(refusal) => Err(refusal.clone()),
+            None => self.xdp_fd().map_err(|error| error.to_string()),
+        }
+    }
+
+    fn xdp_fd(&mut self) -> Result<&ProgramFd, ProgramError> {
+        self.xdp_program()?.fd()
+    }
+
+    fn xdp_program(&mut self) -> Result<&mut Xdp, ProgramError> {
+        self.ebpf
+            .program_mut(XDP_INGRESS)
+            .ok_or(ProgramError::NotLoaded)?
+            .try_into()
     }
 
     pub fn of(&mut self, direction: Direction) -> Result<&mut SchedClassifier, ProgramError> {
@@ -53,6 +99,13 @@ impl Programs {
                     program: direction.program(),
                     source,
                 })?;
+        }
+        if self.xdp_refusal.is_none()
+            && let Err(error) = self.run_xdp(&[0; 64], 1)
+        {
+            self.xdp_refusal = Some(format!(
+                "{XDP_INGRESS} is accepted, but does not run: {error}"
+            ));
         }
         Ok(())
     }
@@ -105,6 +158,25 @@ impl Programs {
         };
         let result = self.of(direction)?.test_run(options)?;
         Ok(result.duration)
+    }
+
+    /// Shows `xdp_ingress` a frame, `repeat` times.
+    pub fn run_xdp(&mut self, frame: &[u8], repeat: u32) -> io::Result<XdpRun> {
+        let mut after = vec![0; LONGEST_FRAME];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut after),
+            repeat,
+            ..TestRunOptions::default()
+        };
+        let program = self.xdp_program().map_err(io::Error::other)?;
+        let result = program.test_run(options).map_err(io::Error::other)?;
+        after.truncate(result.data_size_out as usize);
+        Ok(XdpRun {
+            action: result.return_value,
+            frame: after,
+            duration: result.duration,
+        })
     }
 
     /// Instructions the verifier walked before it accepted a program; None where the kernel does not tell.

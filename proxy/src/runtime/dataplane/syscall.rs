@@ -5,7 +5,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use weir_common::{EndpointId, EndpointIdValue, Flow, FlowKey, ListenerGroup};
+use weir_common::{
+    DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, Flow, FlowKey, ListenerGroup,
+};
 
 /// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
 ///
@@ -28,10 +30,14 @@ unsafe impl Plain for ListenerGroup {}
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}
+// SAFETY: two integers that fill 8 bytes, as `weir_common` asserts.
+unsafe impl Plain for DenyKeyV4 {}
+// SAFETY: five integers that fill 20 bytes, as `weir_common` asserts.
+unsafe impl Plain for DenyKeyV6 {}
 // SAFETY: six integers without a gap.
 unsafe impl Plain for Shape {}
 
-/// A hash table of the kernel.
+/// A hash table of the kernel, or one of prefixes, which is written in the same way.
 pub struct HashTable<K, V> {
     fd: OwnedFd,
     types: PhantomData<fn(K) -> V>,

@@ -16,6 +16,8 @@ use crate::snapshot::Plan;
 pub enum ConfigError {
     #[error("--config {0}")]
     Files(#[from] FilesError),
+    #[error("--deny-file {0}")]
+    DenyFile(#[source] FilesError),
     #[error("{0}")]
     Refused(Refusal),
     #[error(transparent)]
@@ -48,6 +50,21 @@ pub fn load_plan(
     };
     checked.problems.iter().for_each(warn);
     Ok(plan)
+}
+
+/// Both, or all that is wrong with either.
+pub fn both<A, B>(
+    one: Result<A, ConfigError>,
+    other: Result<B, ConfigError>,
+) -> Result<(A, B), ConfigError> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(ConfigError::Refused(mut one)), Err(ConfigError::Refused(other))) => {
+            one.0.extend(other.0);
+            Err(ConfigError::Refused(one))
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
 }
 
 /// How many errors and warnings these are, in words.

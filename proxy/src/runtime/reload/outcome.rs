@@ -1,6 +1,7 @@
 //! What came of a reload: a line for the log, lines for whoever asked, or data.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 
 use serde::Serialize;
@@ -31,6 +32,8 @@ pub enum Refused {
     Config(ConfigError),
     #[error("cannot listen on {address}: {reason}")]
     Listen { address: SocketAddr, reason: String },
+    #[error("the kernel does not take the deny list: {0}")]
+    NotDenied(io::Error),
     #[error(transparent)]
     TablesFull(#[from] TablesFull),
     #[error("{0}")]

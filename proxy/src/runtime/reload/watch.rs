@@ -31,9 +31,9 @@ struct Names {
     these: BTreeSet<OsString>,
 }
 
-/// A watch over what a path stands for.
+/// A watch over what paths stand for.
 pub struct Watch {
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
     scope: Arc<Mutex<Scope>>,
@@ -42,7 +42,7 @@ pub struct Watch {
 
 impl Watch {
     /// Begins to watch; what changes from here on is told.
-    pub fn begin(path: &Path) -> notify::Result<Self> {
+    pub fn begin(paths: &[&Path]) -> notify::Result<Self> {
         let scope: Arc<Mutex<Scope>> = Arc::default();
         let changed = Arc::new(Notify::new());
         let (scope_seen, tell) = (scope.clone(), changed.clone());
@@ -54,7 +54,10 @@ impl Watch {
             }
         })?;
         let mut watch = Self {
-            path: std::path::absolute(path)?,
+            paths: paths
+                .iter()
+                .map(std::path::absolute)
+                .collect::<Result<_, _>>()?,
             watcher,
             watched: BTreeSet::new(),
             scope,
@@ -69,9 +72,12 @@ impl Watch {
         self.changed.notified().await;
     }
 
-    /// Watches what the path stands for now. To be done before the files are read: what changes later is told then.
+    /// Watches what the paths stand for now. To be done before the files are read: what changes later is told then.
     pub fn refresh(&mut self) {
-        let scope = Scope::of(&self.path);
+        let mut scope = Scope::default();
+        for path in &self.paths {
+            scope.add(path);
+        }
         let wanted: BTreeSet<PathBuf> = scope.0.keys().cloned().collect();
         *self.scope.lock().unwrap_or_else(PoisonError::into_inner) = scope;
         for directory in &self.watched {
@@ -92,21 +98,19 @@ impl Watch {
 }
 
 impl Scope {
-    fn of(path: &Path) -> Self {
-        let mut scope = Self::default();
-        let Some(end) = scope.follow(path, MAX_LINKS) else {
-            return scope;
+    fn add(&mut self, path: &Path) {
+        let Some(end) = self.follow(path, MAX_LINKS) else {
+            return;
         };
         let Ok(entries) = std::fs::read_dir(&end) else {
-            return scope;
+            return;
         };
-        scope.0.entry(end.clone()).or_default().is_configuration = true;
+        self.0.entry(end.clone()).or_default().is_configuration = true;
         for entry in entries.flatten() {
             if is_ours_by_name(&entry.file_name()) {
-                scope.follow(&end.join(entry.file_name()), MAX_LINKS);
+                self.follow(&end.join(entry.file_name()), MAX_LINKS);
             }
         }
-        scope
     }
 
     /// Notes every link on the way, and the end of it. `None` if there is nothing at the end.
@@ -179,6 +183,14 @@ mod tests {
 
     use super::*;
 
+    impl Scope {
+        fn of(path: &Path) -> Self {
+            let mut scope = Self::default();
+            scope.add(path);
+            scope
+        }
+    }
+
     /// A directory that is gone with the test.
     struct Folder(PathBuf);
 
@@ -214,6 +226,17 @@ mod tests {
         assert!(scope.has(&folder.path("weir.yaml")));
         assert!(!scope.has(&folder.path("other.yaml")));
         assert!(!scope.has(&folder.path("weir.yaml~")));
+    }
+
+    #[test]
+    fn files_of_several_paths_matter_each_by_its_name() {
+        let folder = Folder::new("several");
+        fs::create_dir(folder.path("conf")).expect("a writable directory");
+        folder.write("denied");
+        let mut scope = Scope::of(&folder.path("conf"));
+        scope.add(&folder.path("denied"));
+        assert!(scope.has(&folder.path("denied")) && scope.has(&folder.path("conf/one.yaml")));
+        assert!(!scope.has(&folder.path("one.yaml")) && !scope.has(&folder.path("conf/denied")));
     }
 
     #[test]

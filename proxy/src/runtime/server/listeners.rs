@@ -202,6 +202,7 @@ mod tests {
             destinations: Vec::new(),
             sizes: SIZES,
             instance: "test".to_owned(),
+            xdp: crate::runtime::dataplane::XdpOptions::default(),
             bpffs: None,
         };
         Dataplane::open(options).expect("nothing can fail")

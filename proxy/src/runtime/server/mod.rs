@@ -20,7 +20,8 @@ use super::budget::Budget;
 use super::checks::Checks;
 use super::clock;
 use super::dataplane::{
-    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, MOUNT_POINT, possible_cpus,
+    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, MOUNT_POINT, XdpMode, XdpOptions,
+    possible_cpus,
 };
 use super::pulse::Pulse;
 use super::reload::Reloads;
@@ -57,6 +58,8 @@ pub struct ServerOptions {
     /// One per CPU this process may use if not given.
     pub workers: Option<NonZeroUsize>,
     pub ebpf: EbpfMode,
+    /// When and how XDP is attached, and where; none given: where clients come in.
+    pub xdp: (XdpMode, Vec<String>),
     pub instance: String,
     pub settings: Settings,
     /// Where a line for each exchange goes, if one is wanted.
@@ -147,6 +150,12 @@ impl Server {
                 flows: (descriptors / 2).min(MAX_FLOWS) as usize,
             },
             instance: options.instance.clone(),
+            xdp: XdpOptions {
+                mode: options.xdp.0,
+                interfaces: options.xdp.1.clone(),
+                addresses: plan.listeners.iter().map(|one| one.address.ip()).collect(),
+                deny: plan.deny.clone(),
+            },
             bpffs: Some(MOUNT_POINT.into()),
         })?;
         let lineage = Lineage::begin(plan, EndpointRows::new(dataplane.tables()))?;

@@ -9,7 +9,7 @@ use crate::metrics::ReloadResult;
 use crate::runtime::checks::Checks;
 use crate::runtime::clock;
 use crate::runtime::reload::{Cause, Loaded, Outcome, Refused};
-use crate::snapshot::{Changes, ListenerId, Plan, Snapshot};
+use crate::snapshot::{Changes, Counts, ListenerId, Plan, Snapshot};
 
 /// All it takes to go from one snapshot to the next, claimed.
 struct Step {
@@ -54,11 +54,16 @@ impl Server {
         let draft = self.lineage.draft(plan)?;
         let current = self.lineage.current();
         let listeners = self.addresses.bind(&self.dataplane, &draft, Some(current));
-        Ok(Step {
+        let step = Step {
             changes: Changes::between(current, &draft),
-            draft,
             listeners: listeners.map_err(Refused::from)?,
-        })
+            draft,
+        };
+        // Last of all, for this takes effect at once.
+        self.dataplane
+            .deny(&step.draft.deny)
+            .map_err(Refused::NotDenied)?;
+        Ok(step)
     }
 
     fn take(&mut self, step: Step, workers: &Workers, checks: &mut Checks) {
@@ -79,6 +84,10 @@ impl Server {
         workers.listen(listeners);
         let gone = listeners_beyond(&before, &snapshot);
         workers.unlisten(self.addresses.turn_away(&gone));
+        if changes.listeners != Counts::default() {
+            let addresses = snapshot.listeners().map(|(_, one)| one.address.ip());
+            self.dataplane.follow_addresses(addresses.collect());
+        }
         self.routes_are_stale |= changes.endpoints.added + changes.endpoints.removed > 0;
     }
 

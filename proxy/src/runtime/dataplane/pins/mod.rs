@@ -64,6 +64,11 @@ impl Pins {
         self.layout.join(format!("{}_{index}", side_name(side)))
     }
 
+    /// The file of the link of `xdp_ingress` to an interface.
+    pub fn xdp_link(&self, index: u32) -> PathBuf {
+        self.layout.join(format!("{XDP}_{index}"))
+    }
+
     /// Pins these in place of whatever is there.
     pub fn publish(&self, tables: &[(&str, BorrowedFd<'_>)]) -> io::Result<()> {
         for name in TABLES {
@@ -91,10 +96,18 @@ impl Pins {
     }
 
     /// Removes links an earlier process left on interfaces that are not among these: that detaches its programs.
-    pub fn remove_other_links(&self, kept: &BTreeSet<u32>) -> io::Result<()> {
+    pub fn remove_other_links(
+        &self,
+        measured: &BTreeSet<u32>,
+        with_xdp: &BTreeSet<u32>,
+    ) -> io::Result<()> {
         for entry in fs::read_dir(&self.layout)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
+            let kept = match name.starts_with(XDP) {
+                true => with_xdp,
+                false => measured,
+            };
             if link_index(&name).is_some_and(|index| !kept.contains(&index)) {
                 bpffs::remove(&entry.path())?;
             }
@@ -111,6 +124,9 @@ fn layout_name() -> String {
     format!("v{LAYOUT_VERSION}")
 }
 
+/// What the files of links of `xdp_ingress` begin with.
+const XDP: &str = "xdp";
+
 const fn side_name(side: Direction) -> &'static str {
     match side {
         Direction::Egress => "egress",
@@ -121,8 +137,8 @@ const fn side_name(side: Direction) -> &'static str {
 /// The interface of a link, by the name of its file; None for other files.
 fn link_index(file: &str) -> Option<u32> {
     let (side, index) = file.split_once('_')?;
-    let is_side = Direction::BOTH.map(side_name).contains(&side);
-    is_side.then(|| index.parse().ok())?
+    let is_link = side == XDP || Direction::BOTH.map(side_name).contains(&side);
+    is_link.then(|| index.parse().ok())?
 }
 
 #[cfg(test)]
@@ -133,6 +149,7 @@ mod tests {
     fn files_of_links_are_told_from_files_of_tables() {
         assert_eq!(link_index("egress_12"), Some(12));
         assert_eq!(link_index("ingress_1"), Some(1));
+        assert_eq!(link_index("xdp_3"), Some(3));
         assert_eq!(link_index("ENDPOINT_STATE"), None);
         assert_eq!(link_index("egress_eth0"), None);
         assert_eq!(link_index("META"), None);

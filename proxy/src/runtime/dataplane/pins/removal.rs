@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::interfaces::Interface;
-use super::super::tcx::TcxLink;
+use super::super::kernel::Direction;
+use super::super::link::Link;
+use super::super::{tcx, xdp};
 use super::filters::remove_recorded;
 use super::lock::{Lock, LockError};
 use super::{bpffs, link_index, root};
@@ -112,7 +114,7 @@ pub fn remove_layout(folder: &Path) -> io::Result<Removed> {
         .into_iter()
         .partition(|path| link_index(&file_name(path)).is_some());
     for path in links {
-        if let Ok(link) = TcxLink::open(&path) {
+        if let Ok(link) = Link::open(&path) {
             removed.interfaces.extend(interface_name(&link));
             // Also from under a process that holds it. A link whose interface is gone has nothing to detach from.
             let _ = link.detach();
@@ -128,12 +130,18 @@ pub fn remove_layout(folder: &Path) -> io::Result<Removed> {
 }
 
 /// None if it is on none any more.
-fn interface_name(link: &TcxLink) -> Option<String> {
+fn interface_name(link: &Link) -> Option<String> {
     let index = link.interface()?;
-    match Interface::at(index).filter(|_| link.is_here()) {
+    match Interface::at(index).filter(|_| is_on(link, index)) {
         Some(interface) => Some(interface.name),
         None => Some(format!("interface {index} of another network namespace")),
     }
+}
+
+/// Whether it is attached to this interface of our network namespace.
+fn is_on(link: &Link, index: u32) -> bool {
+    let mut sides = Direction::BOTH.into_iter();
+    sides.any(|side| tcx::is_on(link, index, side)) || xdp::is_on(link, index)
 }
 
 fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
