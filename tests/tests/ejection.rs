@@ -161,6 +161,10 @@ fn a_success_makes_the_next_ejection_a_first_one() -> Result<()> {
     status.becomes(500);
     ask_until_ejected(&scenario, 3)?;
     assert_eq!(lengths(&scenario, 0), ["1s", "2s", "1s"]);
+    let metrics = scenario.weir.metrics()?;
+    let for_reason = |reason| metrics.sum("weir_endpoint_ejections_total", &[("reason", reason)]);
+    assert_eq!(for_reason("consecutive_failures"), Some(3.0));
+    assert_eq!(for_reason("failure"), Some(0.0));
     let failures = scenario.endpoints[0].seen().requests() - before;
     assert_eq!(failures, 3, "as many as for a first one");
     Ok(())
@@ -191,6 +195,16 @@ fn an_endpoint_that_limits_its_rate_is_left_alone_for_as_long_as_it_asks() -> Re
             "{field}"
         );
     }
+    let metrics = scenario.weir.metrics()?;
+    let for_reason = |reason| metrics.sum("weir_endpoint_ejections_total", &[("reason", reason)]);
+    assert_eq!(for_reason("rate_limit"), Some(3.0));
+    assert_eq!(
+        for_reason("failure"),
+        Some(1.0),
+        "the one that said nothing"
+    );
+    let hint = |result| metrics.sum("weir_rate_limit_hints_total", &[("result", result)]);
+    assert_eq!((hint("read"), hint("missing")), (Some(3.0), Some(1.0)));
     Ok(())
 }
 

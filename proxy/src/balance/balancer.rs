@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::lease::{Detour, Lease, Method};
 use super::load;
 use super::outcome::Outcome;
-use super::outlier::Suggested;
+use super::outlier::{Decision, Suggested};
 use super::p2c::{below, better_of_two};
 use super::policy::Scoring;
 use super::rows::EndpointRow;
@@ -255,7 +255,11 @@ impl Balancer {
             }
             Outcome::Failure => {
                 let before = state.record_failure();
-                let (trigger, length) = lease.policy.decide(before, suggested)?;
+                let Decision {
+                    trigger,
+                    reason,
+                    length,
+                } = lease.policy.decide(before, suggested)?;
                 let until = state.eject(length, now)?;
                 if let Some(limit) = lease.max_ejected
                     && self.outs(lease.backend, now).exceed(limit)
@@ -263,11 +267,12 @@ impl Balancer {
                     state.withdraw_ejection(until);
                     return Some(Verdict::Spared);
                 }
-                state.confirm_ejection();
+                state.confirm_ejection(reason);
                 Some(Verdict::Ejected(Ejection {
                     backend: lease.backend,
                     address: lease.address,
                     trigger,
+                    reason,
                     length,
                     until,
                 }))

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::backend::BackendId;
+use super::ejection_counts::EjectionReason;
 use super::outlier::Percent;
 use crate::moment::Moment;
 
@@ -25,6 +26,7 @@ pub struct Ejection {
     pub backend: BackendId,
     pub address: SocketAddr,
     pub trigger: Trigger,
+    pub reason: EjectionReason,
     pub length: Duration,
     pub until: Moment,
 }
@@ -38,6 +40,16 @@ pub enum Trigger {
     ConsecutiveFailures(u64),
     /// The health before the failure.
     Health { was: f64, threshold: Percent },
+}
+
+impl Trigger {
+    pub(super) const fn reason(self) -> EjectionReason {
+        match self {
+            Self::Failure => EjectionReason::Failure,
+            Self::ConsecutiveFailures(_) => EjectionReason::ConsecutiveFailures,
+            Self::Health { .. } => EjectionReason::HealthThreshold,
+        }
+    }
 }
 
 impl fmt::Display for Trigger {

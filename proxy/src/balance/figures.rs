@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_common::EndpointWire;
 
+use super::ejection_counts::Ejections;
 use super::endpoint::Endpoint;
 use super::load::{self, LeaseCounts};
 use super::outcome::LatencySource;
@@ -24,8 +25,10 @@ pub struct Figures {
     pub leases: LeaseCounts,
     /// How much longer the endpoint stays ejected by its traffic; `None` if it is not.
     pub ejected_for: Option<Duration>,
-    /// By its traffic.
+    /// By its traffic, those seen by earlier processes included.
     pub ejections: u64,
+    /// By what they were for, those of this process.
+    pub ejections_for: Ejections,
     /// Whether active checks keep it out of the pool.
     pub is_failing_checks: bool,
     pub checks: CheckCounts,
@@ -50,6 +53,7 @@ impl Figures {
             leases: load::counts(tables, endpoint.row.index),
             ejected_for: state.ejected_until(now).map(|until| until.since(now)),
             ejections: state.ejections_total(),
+            ejections_for: tables.ejections.of(endpoint.row.index),
             is_failing_checks: state.is_failing_checks(),
             checks: state.check_counts(),
             wire: tables.wire_total(endpoint.row.index),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::ejection::Trigger;
+use super::ejection_counts::EjectionReason;
 
 /// When a backend's endpoints are ejected. The default one ejects after five failures in a row: an endpoint that keeps
 /// failing leaves the pool without any configuration.
@@ -79,23 +80,35 @@ pub struct Before {
     pub times_ejected: u64,
 }
 
+/// That a failure ejects.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Decision {
+    pub trigger: Trigger,
+    pub reason: EjectionReason,
+    pub length: Duration,
+}
+
 impl HealthPolicy {
     /// For how long the failure ejects, if it does.
     pub fn ejects_for(&self, before: Before, suggested: Suggested) -> Option<Duration> {
-        self.decide(before, suggested).map(|(_, length)| length)
+        self.decide(before, suggested)
+            .map(|decision| decision.length)
     }
 
     /// Why and for how long the failure ejects, if it does.
-    pub(super) fn decide(
-        &self,
-        before: Before,
-        suggested: Suggested,
-    ) -> Option<(Trigger, Duration)> {
+    pub(super) fn decide(&self, before: Before, suggested: Suggested) -> Option<Decision> {
         let eviction = self.eviction?;
         let trigger = eviction.trigger(before)?;
         let base = eviction.base(suggested);
         let times = u32::try_from(before.times_ejected).unwrap_or(u32::MAX);
-        Some((trigger, base.saturating_mul(times.saturating_add(1))))
+        Some(Decision {
+            trigger,
+            reason: match eviction.is_asked_for(suggested) {
+                true => EjectionReason::RateLimit,
+                false => trigger.reason(),
+            },
+            length: base.saturating_mul(times.saturating_add(1)),
+        })
     }
 
     /// Health of a readmitted endpoint; `None`: the one it left with.
@@ -118,6 +131,12 @@ impl Eviction {
             .or(second)
             .or(suggested.backoff)
             .unwrap_or(Self::DEFAULT_DURATION)
+    }
+
+    /// Whether it lasts as long as the endpoint asked for.
+    fn is_asked_for(&self, suggested: Suggested) -> bool {
+        let is_heard = self.prefers_rate_limit || self.duration.is_none();
+        is_heard && suggested.rate_limit.is_some()
     }
 
     fn trigger(&self, before: Before) -> Option<Trigger> {
@@ -323,5 +342,32 @@ mod tests {
         });
         assert_eq!(preferring.ejects_for(NEVER_FAILED, both), seconds(45));
         assert_eq!(preferring.ejects_for(NEVER_FAILED, backoff), seconds(10));
+    }
+
+    #[test]
+    fn the_reason_is_the_trigger_unless_the_endpoint_said_for_how_long() {
+        use EjectionReason::{ConsecutiveFailures, Failure, HealthThreshold, RateLimit};
+        let weak = Before {
+            health: 0.1,
+            consecutive_failures: 2,
+            ..NEVER_FAILED
+        };
+        let preferring = Eviction {
+            prefers_rate_limit: true,
+            ..lasting(10)
+        };
+        for (eviction, suggested, expected) in [
+            (Eviction::default(), NOTHING, Failure),
+            (consecutive(3), NOTHING, ConsecutiveFailures),
+            (threshold(50), NOTHING, HealthThreshold),
+            (consecutive(3), rate_limit(45), RateLimit),
+            (lasting(10), rate_limit(45), Failure),
+            (preferring, rate_limit(45), RateLimit),
+            (preferring, NOTHING, Failure),
+        ] {
+            let decision = policy(eviction).decide(weak, suggested);
+            let reason = decision.map(|decision| decision.reason);
+            assert_eq!(reason, Some(expected), "{eviction:?} {suggested:?}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use weir_common::{
     FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells, Table, WorkerCells, WorkerSteeredCells,
 };
 
+use super::ejection_counts::EjectionCounts;
 use super::watch::PickWatch;
 
 /// How many rows each table has.
@@ -39,6 +40,8 @@ pub struct SharedTables {
     pub worker: Table<WorkerCells>,
     /// What each worker was given by the kernel.
     pub steered: Table<WorkerSteeredCells>,
+    /// Of this process.
+    pub ejections: Arc<EjectionCounts>,
     /// Picks somebody asked to see.
     pub watch: Arc<PickWatch>,
 }
@@ -56,6 +59,7 @@ impl SharedTables {
             samples: Table::anonymous(sizes.flows),
             worker: Table::anonymous(sizes.workers),
             steered: Table::anonymous(sizes.workers),
+            ejections: Arc::default(),
             watch: Arc::default(),
         };
         tables.announce();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_common::EndpointStateCells;
 
 use super::cell::{self, average};
+use super::ejection_counts::EjectionReason;
 use super::load;
 use super::outcome::{LatencySample, LatencySource};
 use super::outlier::Before;
@@ -77,6 +78,7 @@ impl<'a> EndpointState<'a> {
             zeroed.store(0, Relaxed);
         }
         cells.health.store(1.0_f64.to_bits(), Relaxed);
+        self.tables.ejections.forget(self.row.index);
         load::reset(self.tables, self.row.index);
         self.tables.forget_wire(self.row.index);
         cells.generation.store(self.row.generation, Release);
@@ -183,9 +185,10 @@ impl<'a> EndpointState<'a> {
     }
 
     /// Counts an ejection and tells every worker.
-    pub fn confirm_ejection(&self) {
+    pub fn confirm_ejection(&self, reason: EjectionReason) {
         self.cells.times_ejected.fetch_add(1, Relaxed);
         self.cells.ejections_total.fetch_add(1, Relaxed);
+        self.tables.ejections.count(self.row.index, reason);
         self.announce_change();
     }
 
@@ -225,6 +228,8 @@ impl<'a> EndpointState<'a> {
         if is_failing {
             if cell.fetch_add(1, Relaxed) == 0 {
                 self.cells.check_ejections_total.fetch_add(1, Relaxed);
+                let counts = &self.tables.ejections;
+                counts.count(self.row.index, EjectionReason::Check);
             }
         } else {
             // Never below none, also if the row changes hands in this very moment.

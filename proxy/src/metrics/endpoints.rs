@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use super::counter::Label;
 use super::observed::{EbpfStatus, Observed};
 use super::text::{Kind, Text};
-use crate::balance::{Backend, Bucket, Endpoint, Figures};
+use crate::balance::{Backend, Bucket, EjectionReason, Endpoint, Figures};
 use crate::moment::Moment;
 
 pub fn write(text: &mut Text, observed: &Observed, ebpf: &EbpfStatus, now: Moment) {
@@ -110,9 +111,9 @@ impl Export<'_> {
             "weir_endpoint_ejections_total",
             "Times the endpoint left the pool, by what it was ejected for.",
             "reason",
-            |Figures {
-                 ejections, checks, ..
-             }| { [("failures", *ejections), ("check", checks.ejections)] },
+            |figures| {
+                EjectionReason::ALL.map(|reason| (reason.name(), figures.ejections_for.of(reason)))
+            },
         );
         self.counters(
             "weir_endpoint_checks_total",

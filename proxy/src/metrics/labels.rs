@@ -2,7 +2,7 @@
 
 use super::counter::Label;
 use crate::affinity::Unbound;
-use crate::balance::{Detour, Method};
+use crate::balance::{Detour, EjectionReason, Method};
 use crate::condition::Undecided;
 
 /// Spells the values of an enum, in the order in which it declares them.
@@ -147,6 +147,14 @@ pub enum RateLimitHint {
 
 label!(RateLimitHint { Read = "read", Unusable = "unusable", Missing = "missing" });
 
+label!(EjectionReason {
+    Failure = "failure",
+    ConsecutiveFailures = "consecutive_failures",
+    HealthThreshold = "health_threshold",
+    RateLimit = "rate_limit",
+    Check = "check",
+});
+
 label!(Detour { Overloaded = "overloaded", Ejected = "ejected" });
 
 /// Why a request was not mirrored, where it should have been.
@@ -202,6 +210,7 @@ mod tests {
         assert_places_and_names_are_distinct::<RetryReason>();
         assert_places_and_names_are_distinct::<Unrepeatable>();
         assert_places_and_names_are_distinct::<RateLimitHint>();
+        assert_places_and_names_are_distinct::<EjectionReason>();
         assert_places_and_names_are_distinct::<Detour>();
         assert_places_and_names_are_distinct::<Unmirrored>();
         assert_places_and_names_are_distinct::<Method>();

@@ -145,7 +145,7 @@ fn an_endpoint_shows_what_the_balancer_and_the_kernel_know_of_it() {
         format!("weir_endpoint_requests_total{{{of},outcome=\"success\"}} 1"),
         format!("weir_endpoint_requests_total{{{of},outcome=\"failure\"}} 1"),
         format!("weir_endpoint_requests_total{{{of},outcome=\"neutral\"}} 1"),
-        format!("weir_endpoint_ejections_total{{{of},reason=\"failures\"}} 0"),
+        format!("weir_endpoint_ejections_total{{{of},reason=\"health_threshold\"}} 0"),
         format!("weir_endpoint_self_delay_seconds{{{of}}} 0.001"),
         format!("weir_endpoint_first_byte_seconds_sum{{{of}}} 0.5"),
         format!("weir_endpoint_first_byte_seconds_count{{{of}}} 2"),

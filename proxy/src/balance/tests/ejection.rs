@@ -212,6 +212,53 @@ fn an_attempt_that_outlived_its_snapshot_ejects_nobody_where_there_is_a_limit() 
 }
 
 #[test]
+fn ejections_are_counted_by_what_they_were_for_until_the_row_is_anothers() {
+    use EjectionReason::{Check, ConsecutiveFailures, Failure, HealthThreshold, RateLimit};
+    let mut pool = Pool::of_weights(&[1, 1]);
+    let judged = |pool: &mut Pool, eviction: Eviction, failures: usize| {
+        pool.backend.policy.health.eviction = Some(eviction);
+        assert!(pool.fail_times(0, failures).is_some(), "{eviction:?}");
+        pool.advance(seconds(3600));
+        pool.succeed(0, None);
+    };
+    judged(&mut pool, Eviction::default(), 1);
+    let in_a_row = Eviction {
+        consecutive_failures: Some(3),
+        ..Eviction::default()
+    };
+    judged(&mut pool, in_a_row, 3);
+    pool.set_health(0, 0.2);
+    let threshold = Eviction {
+        health_threshold: Percent::new(50),
+        ..Eviction::default()
+    };
+    judged(&mut pool, threshold, 1);
+    pool.backend.policy.health.eviction = Some(Eviction::default());
+    let lease = pool.lease_of(0);
+    let suggested = Suggested {
+        rate_limit: Some(seconds(45)),
+        backoff: None,
+    };
+    pool.workers[0].finish_suggesting(lease, Outcome::Failure, suggested, pool.now);
+    let row = pool.backend.endpoints()[0].row;
+    Checked::new(pool.tables.clone(), row).set_failing(true);
+
+    let ejections = pool.figures(0).ejections_for;
+    for reason in [
+        Failure,
+        ConsecutiveFailures,
+        HealthThreshold,
+        RateLimit,
+        Check,
+    ] {
+        assert_eq!(ejections.of(reason), 1, "{reason:?}");
+    }
+    assert_eq!(pool.figures(1).ejections_for, Ejections::default());
+    EndpointState::of(&pool.tables, row).reset();
+    assert_eq!(pool.figures(0).ejections_for, Ejections::default());
+}
+
+#[test]
 fn an_ejection_does_not_outlive_the_endpoint_it_was_meant_for() {
     let policy = HealthPolicy {
         eviction: Some(Eviction {
@@ -235,7 +282,7 @@ fn an_ejection_does_not_outlive_the_endpoint_it_was_meant_for() {
 
     // Nor does a return that comes due by the old snapshot touch the successor.
     successor.eject(seconds(1), pool.now);
-    successor.confirm_ejection();
+    successor.confirm_ejection(EjectionReason::Failure);
     pool.advance(seconds(3));
     pool.shares(1);
     assert_eq!(successor.reading().health, 1.0);

@@ -209,6 +209,7 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
         samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
         worker: array(ebpf, "WORKER", sizes.workers)?,
         steered: array(ebpf, "WORKER_STEERED", sizes.workers)?,
+        ejections: Arc::default(),
         watch: Arc::default(),
     };
     tables.announce();
