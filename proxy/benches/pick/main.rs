@@ -2,11 +2,13 @@
 //! Best is what the code takes, middle what it took on this machine at this time.
 
 mod pools;
+mod routes;
 
 use std::time::Instant;
 
 fn main() {
     pools::report();
+    routes::report();
 }
 
 /// Prints the figures of one row: nanoseconds of one of the steps a round is made of.

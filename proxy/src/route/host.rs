@@ -1,7 +1,5 @@
 //! Host names of routes and listeners: exact, or `*.` and the rest, which stands for one or more labels.
 
-use super::Request;
-
 /// Which hosts a rule or a listener is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Host {
@@ -48,18 +46,6 @@ impl Host {
         } else {
             Self::Exact(name.into())
         })
-    }
-
-    pub(super) fn is_for(&self, request: Request<'_>) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exact(name) => request.host_name().eq_ignore_ascii_case(name.as_bytes()),
-            Self::Wildcard(suffix) => {
-                let host = request.host_name();
-                host.len() > suffix.len()
-                    && host[host.len() - suffix.len()..].eq_ignore_ascii_case(suffix.as_bytes())
-            }
-        }
     }
 
     /// The hosts both are for; `None` if there are none.

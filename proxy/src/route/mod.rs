@@ -7,15 +7,18 @@
 
 mod filters;
 mod host;
+mod index;
 mod mirror;
 mod order;
 mod path;
+mod paths;
 mod pattern;
 mod query;
 mod redirect;
 mod request;
 mod retry;
 mod split;
+mod table;
 #[cfg(test)]
 mod tests;
 mod timeouts;
@@ -34,10 +37,20 @@ pub use timeouts::Timeouts;
 
 use std::sync::Arc;
 
+use index::Index;
+
 /// The rules of one listener, the one that takes precedence first.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
+    index: Index,
+}
+
+/// The index is made of the rules.
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        self.rules == other.rules
+    }
 }
 
 /// One way to match a request, and where those go that do.
@@ -100,7 +113,8 @@ pub struct FieldMatch {
 impl Rules {
     pub fn new(mut rules: Vec<Rule>) -> Self {
         rules.sort_by(Rule::precedence);
-        Self { rules }
+        let index = Index::new(&rules);
+        Self { rules, index }
     }
 
     /// The same becomes of every request.
@@ -115,7 +129,7 @@ impl Rules {
 
     /// The rule this request goes by; `None` if no rule matches.
     pub fn find(&self, request: Request<'_>) -> Option<&Rule> {
-        self.rules.iter().find(|rule| rule.is_for(request))
+        self.index.find(&self.rules, request)
     }
 
     /// In the order of precedence.
@@ -135,19 +149,10 @@ impl Rules {
     }
 }
 
-impl Rule {
-    fn is_for(&self, request: Request<'_>) -> bool {
-        self.host.is_for(request) && self.matches.holds(request)
-    }
-}
-
 impl Match {
-    fn holds(&self, request: Request<'_>) -> bool {
-        self.path.holds(request)
-            && self
-                .method
-                .as_ref()
-                .is_none_or(|method| request.method() == method.as_bytes())
+    fn holds_but_for_path(&self, request: Request<'_>) -> bool {
+        let method = self.method.as_ref();
+        method.is_none_or(|method| request.method() == method.as_bytes())
             && self.headers.iter().all(|header| header.is_in(request))
             && self.query.iter().all(|query| query.is_in_query(request))
     }

@@ -24,7 +24,8 @@ pub enum Created {
 }
 
 impl Rule {
-    /// `Less`: this rule goes first.
+    /// `Less`: this rule goes first. Rules of one host stand together, and in these those of one path; it matters to no
+    /// request, as it has one host and one path.
     pub(super) fn precedence(&self, other: &Self) -> Ordering {
         self.rank()
             .cmp(&other.rank())
@@ -32,7 +33,7 @@ impl Rule {
     }
 
     /// The smaller, the earlier.
-    fn rank(&self) -> impl Ord + use<> {
+    fn rank(&self) -> impl Ord {
         let matches = &self.matches;
         (
             host_rank(&self.host),
@@ -44,19 +45,20 @@ impl Rule {
     }
 }
 
-fn host_rank(host: &Host) -> (u8, Reverse<usize>) {
+fn host_rank(host: &Host) -> (u8, Reverse<usize>, &str) {
     match host {
-        Host::Exact(name) => (0, Reverse(name.len())),
-        Host::Wildcard(suffix) => (1, Reverse(suffix.len())),
-        Host::Any => (2, Reverse(0)),
+        Host::Exact(name) => (0, Reverse(name.len()), name),
+        Host::Wildcard(suffix) => (1, Reverse(suffix.len()), suffix),
+        Host::Any => (2, Reverse(0), ""),
     }
 }
 
-fn path_rank(path: &PathMatch) -> (u8, Reverse<usize>) {
+fn path_rank(path: &PathMatch) -> (u8, Reverse<usize>, &str) {
     match path {
-        PathMatch::Exact(path) => (0, Reverse(path.len())),
-        PathMatch::Regex(pattern) => (1, Reverse(pattern.as_str().len())),
-        PathMatch::Prefix(prefix) => (2, Reverse(prefix.len())),
-        PathMatch::Any => (2, Reverse(0)),
+        PathMatch::Exact(path) => (0, Reverse(path.len()), path),
+        // Two of them may be for one path: what else they ask for decides between equally long ones.
+        PathMatch::Regex(pattern) => (1, Reverse(pattern.as_str().len()), ""),
+        PathMatch::Prefix(prefix) => (2, Reverse(prefix.len()), prefix),
+        PathMatch::Any => (2, Reverse(0), ""),
     }
 }

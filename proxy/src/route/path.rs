@@ -1,6 +1,6 @@
 //! Paths of routes. A prefix is one of whole elements: `/a` is for `/a` and `/a/b`, not for `/ab`.
 
-use super::{Pattern, Request};
+use super::Pattern;
 
 /// Which paths a rule is for. Paths are compared as the client wrote them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,18 +29,6 @@ impl PathMatch {
         match self {
             Self::Prefix(prefix) => prefix.len(),
             Self::Any | Self::Exact(_) | Self::Regex(_) => 0,
-        }
-    }
-
-    pub(super) fn holds(&self, request: Request<'_>) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exact(path) => request.path() == path.as_bytes(),
-            Self::Prefix(prefix) => request
-                .path()
-                .strip_prefix(prefix.as_bytes())
-                .is_some_and(|rest| matches!(rest, [] | [b'/', ..])),
-            Self::Regex(pattern) => pattern.matches(request.path()),
         }
     }
 }

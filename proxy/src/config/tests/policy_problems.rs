@@ -215,8 +215,12 @@ spec:
     for (source, expected) in [
         ("request.headers[", "line 1, column 17: "),
         (
-            "request.\nbody",
-            "`request.body` is not known here; request has",
+            "request.\nbodi",
+            "`request.bodi` is not known here; request has",
+        ),
+        (
+            "request.body",
+            "line 1, column 8: `request.body` is not supported yet: bodies are passed on unread",
         ),
         (&looping, "could cost too much on a large request"),
         (

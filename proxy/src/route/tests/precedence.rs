@@ -1,56 +1,6 @@
-//! Parsed heads against rules in every order of precedence.
+//! Which of several rules that match goes first, as the Gateway API has it.
 
 use super::*;
-use crate::http::h1::{HeadLimits, RequestHead};
-
-/// Which of the rules, by place, a request goes to.
-fn found(rules: &Rules, text: &str) -> Option<usize> {
-    let mut head = RequestHead::default();
-    head.parse(text.as_bytes(), &HeadLimits::default())
-        .expect("a valid head");
-    let rule = rules.find(Request::new(&head, text.as_bytes()))?;
-    rule.handling.split.draw(|_| 0).map(|share| share.backend)
-}
-
-fn get(host: &str, target: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")
-}
-
-/// Each rule leads to its place in the list.
-fn rules(list: Vec<(Host, Match)>) -> Rules {
-    let rule = |(place, (host, matches))| Rule {
-        host,
-        matches,
-        origin: Origin {
-            rule: place,
-            ..Origin::default()
-        },
-        handling: Arc::new(Split::one(place).into()),
-    };
-    Rules::new(list.into_iter().enumerate().map(rule).collect())
-}
-
-fn host(text: &str) -> Host {
-    Host::parse(text).expect("a host name")
-}
-
-fn path(path: PathMatch) -> Match {
-    Match {
-        path,
-        ..Match::default()
-    }
-}
-
-fn regex(text: &str) -> Pattern {
-    Pattern::regex(text).expect("a regular expression")
-}
-
-fn field(name: &str, value: &str) -> FieldMatch {
-    FieldMatch {
-        name: name.into(),
-        value: Pattern::exact(value),
-    }
-}
 
 #[test]
 fn the_more_specific_host_wins_whatever_else_matches() {
@@ -175,87 +125,116 @@ fn the_older_route_then_its_name_then_the_earlier_rule_decide_between_equals() {
     assert_eq!(places, [0, 1, 2, 3, 4].map(Some));
 }
 
+/// Rules that all match `PUT /a/b?q=1` to `www.example.com` with `X-One: 1`, the one that goes first in front; each is
+/// ahead of the next by one thing, and behind it in everything that counts less.
 #[test]
-fn query_values_are_compared_decoded() {
-    let rules = rules(vec![(
-        Host::Any,
-        Match {
-            query: vec![field("na me", "a&b")],
-            ..Match::default()
-        },
-    )]);
-    for (target, expected) in [
-        ("/?na+me=a%26b", Some(0)),
-        ("/?x&na%20me=a%26b", Some(0)),
-        ("/?na+me=a&b", None),
-        ("/?na+me=a%2", None),
-        ("/?na+me", None),
-    ] {
-        assert_eq!(found(&rules, &get("x", target)), expected, "{target}");
-    }
-}
-
-#[test]
-fn an_expression_must_match_the_whole_value_and_is_refused_with_a_reason() {
-    assert!(regex("a|b").matches(b"b"));
-    assert!(!regex("a|b").matches(b"ab"));
-    let error = Pattern::regex("a(b")
-        .expect_err("an open group")
-        .to_string();
-    assert!(error.contains("unclosed group"), "{error}");
-    assert_eq!(
-        Pattern::regex("(?:[a-z]{1000}){1000}").expect_err("huge"),
-        PatternError::TooLarge
-    );
-    assert!(Pattern::regex("a)(b").is_err(), "only valid inside our own");
-}
-
-#[test]
-fn hosts_that_both_sides_allow_are_the_narrower_ones() {
-    let cases = [
-        ("a.b.c", "a.b.c", Some("a.b.c")),
-        ("a.b.c", "*.b.c", Some("a.b.c")),
-        ("a.b.c", "*.c", Some("a.b.c")),
-        ("*.b.c", "*.c", Some("*.b.c")),
-        ("b.c", "*.b.c", None),
-        ("a.b.c", "x.b.c", None),
-        ("*.b.c", "*.x.c", None),
+fn what_counts_more_decides_whatever_counts_less() {
+    let long = "/a/[a-z]|/aaaaaaaaaaaaaaaaaaaa";
+    let conditions = |method: bool, headers: usize, query: usize| Match {
+        method: method.then(|| "PUT".into()),
+        headers: vec![field("x-one", "1"); headers],
+        query: vec![field("q", "1"); query],
+        ..Match::default()
+    };
+    let at = |path: PathMatch, conditions: Match| Match { path, ..conditions };
+    let in_order = vec![
+        (host("www.example.com"), conditions(false, 0, 0)),
+        (
+            host("*.example.com"),
+            at(PathMatch::Any, conditions(false, 0, 0)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::Exact("/a/b".into()), conditions(false, 0, 0)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::Regex(regex(long)), conditions(false, 0, 0)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::Regex(regex("/a/[a-z]")), conditions(true, 2, 2)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a/b"), conditions(false, 0, 0)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a"), conditions(true, 0, 0)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a"), conditions(false, 2, 0)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a"), conditions(false, 1, 1)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a"), conditions(false, 1, 0)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a"), conditions(false, 0, 2)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a"), conditions(false, 0, 1)),
+        ),
+        (
+            host("*.com"),
+            at(PathMatch::prefix("/a"), conditions(false, 0, 0)),
+        ),
+        (host("*.com"), conditions(true, 2, 2)),
+        (
+            Host::Any,
+            at(PathMatch::Exact("/a/b".into()), conditions(true, 2, 2)),
+        ),
     ];
-    for (one, two, both) in cases {
-        let expected = both.map(host);
-        assert_eq!(host(one).and(&host(two)), expected, "{one} {two}");
-        assert_eq!(host(two).and(&host(one)), expected, "{two} {one}");
-        assert_eq!(host(one).and(&Host::Any), Some(host(one)));
+    let request = "PUT /a/b?q=1 HTTP/1.1\r\nHost: www.example.com\r\nX-One: 1\r\n\r\n";
+    for first in 0..in_order.len() {
+        // Those behind it, the last of them in front.
+        let mut list = in_order[first..].to_vec();
+        list.reverse();
+        let expected = list.len() - 1;
+        assert_eq!(found(&rules(list), request), Some(expected), "rule {first}");
     }
 }
 
 #[test]
-fn what_is_no_host_name_is_told_apart() {
-    let long = "a.".repeat(127) + "aa";
-    for (text, expected) in [
-        ("10.0.0.1", HostError::Address),
-        ("::1", HostError::Address),
-        ("example.com:80", HostError::Port),
-        ("*", HostError::Unreadable),
-        ("*.", HostError::Unreadable),
-        ("a.*.b", HostError::Unreadable),
-        ("A.example", HostError::Unreadable),
-        ("-a.example", HostError::Unreadable),
-        ("", HostError::Unreadable),
-        (&long, HostError::Unreadable),
+fn a_host_whose_rules_do_not_match_leaves_the_request_to_wider_ones() {
+    let at = |text: &str| path(PathMatch::prefix(text));
+    let rules = rules(vec![
+        (host("www.example.com"), at("/a")),
+        (host("*.example.com"), at("/b")),
+        (host("*.com"), at("/c")),
+        (Host::Any, at("/d")),
+    ]);
+    for (target, expected) in [
+        ("/a", Some(0)),
+        ("/b/x", Some(1)),
+        ("/c", Some(2)),
+        ("/d", Some(3)),
+        ("/e", None),
     ] {
-        assert_eq!(Host::parse(text), Err(expected), "{text}");
+        let request = get("www.example.com", target);
+        assert_eq!(found(&rules, &request), expected, "{target}");
     }
 }
 
 #[test]
-fn a_split_gives_every_backend_its_share_and_none_to_weight_zero() {
-    let split = Split::new([(4, 1), (5, 0), (6, 3)]);
-    let place = |share: Option<&Share>| share.map(|share| share.backend);
-    let drawn: Vec<_> = (0..4).map(|number| place(split.draw(|_| number))).collect();
-    assert_eq!(drawn, [4, 6, 6, 6].map(Some));
-    assert_eq!(place(split.draw(|limit| limit - 1)), Some(6));
-    assert_eq!(Split::new([(1, 0)]).draw(|_| 0), None);
-    let undrawn = |_| unreachable!("there is no choice");
-    assert_eq!(place(Split::new([(1, 9), (2, 0)]).draw(undrawn)), Some(1));
+fn a_longer_prefix_that_asks_for_more_leaves_the_request_to_shorter_ones() {
+    let with_header = Match {
+        headers: vec![field("x-one", "1")],
+        ..path(PathMatch::prefix("/a/b/c"))
+    };
+    let rules = rules(vec![
+        (Host::Any, with_header),
+        (Host::Any, path(PathMatch::prefix("/a"))),
+    ]);
+    assert_eq!(found(&rules, &get("x", "/a/b/c/d")), Some(1));
+    let asked = "GET /a/b/c HTTP/1.1\r\nHost: x\r\nX-One: 1\r\n\r\n";
+    assert_eq!(found(&rules, asked), Some(0));
 }
