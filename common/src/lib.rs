@@ -21,13 +21,14 @@ pub use deny::{DenyKeyV4, DenyKeyV6, MAX_DENIED};
 pub use flow::{Address, EndpointId, EndpointIdValue, Flow, FlowKey};
 pub use reason::Reason;
 pub use rows::{
-    EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, FlowSample, Meta, Worker,
-    WorkerSteered,
+    EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading,
+    EndpointState, EndpointWire, FlowSample, Meta, Worker, WorkerSteered,
 };
 #[cfg(feature = "user")]
 pub use rows::{
-    EndpointIdentityCells, EndpointLoadCells, EndpointStateCells, EndpointWireCells,
-    FlowSampleCells, MetaCells, WorkerCells, WorkerSteeredCells,
+    EndpointAttemptsCells, EndpointIdentityCells, EndpointLoadCells, EndpointOutlookCells,
+    EndpointReadingCells, EndpointStateCells, EndpointWireCells, FlowSampleCells, MetaCells,
+    WorkerCells, WorkerSteeredCells,
 };
 pub use steering::{LISTENER_GROUPS, ListenerGroup};
 #[cfg(feature = "user")]
@@ -37,4 +38,4 @@ pub use table::{Cells, Table};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"weirmeta");
 
 /// Raised whenever the meaning or the place of one field of one table changes.
-pub const LAYOUT_VERSION: u64 = 6;
+pub const LAYOUT_VERSION: u64 = 7;

@@ -66,7 +66,7 @@ row! {
         capacity,
         /// CPUs the per-CPU tables have room for.
         cpus,
-        /// Workers `ENDPOINT_LOAD` has room for.
+        /// Workers `ENDPOINT_LOAD` and `ENDPOINT_ATTEMPTS` have room for.
         workers,
         /// Raised whenever an endpoint's index is given to another endpoint.
         generation,
@@ -109,14 +109,34 @@ row! {
 }
 
 row! {
-    /// `ENDPOINT_STATE[endpoint]`: what the balancer remembers of an endpoint, shared by all workers.
-    EndpointState, EndpointStateCells, 64, 192, pad 6 {
-        /// Whose state this is: raised when the index is given to another endpoint. Late news carries it.
-        generation,
+    /// `ENDPOINT_READING[endpoint]`: what a pick compares, and nothing else, so that a large backend stays in the
+    /// processor's caches. Shared by all workers. Of floats that are not negative the bits are in the order of the
+    /// values: the kernel can compare either field as a whole number, though not compute a score of them.
+    EndpointReading, EndpointReadingCells, 16, 16, pad 0 {
         /// `f64` bits of the health EWMA, 0.0 to 1.0.
         health,
-        /// `f64` bits of the latency EWMA in seconds; meaningless while `latency_samples` is 0.
+        /// `f64` bits of the latency EWMA in seconds; 0 before the first sample.
         latency,
+    }
+}
+
+row! {
+    /// `ENDPOINT_OUTLOOK[endpoint]`: the same for adaptive scoring. A figure has its `f32` bits above, and below them
+    /// when it was true: monotonic time in units of 2^20 ns.
+    EndpointOutlook, EndpointOutlookCells, 16, 16, pad 0 {
+        /// Latency in seconds. 0 until the endpoint is first seen; negative while it was seen and not measured.
+        latency,
+        /// Health, above 0.0 to 1.0. 0 until the first failure.
+        health,
+    }
+}
+
+row! {
+    /// `ENDPOINT_STATE[endpoint]`: what else the balancer remembers of an endpoint, shared by all workers. Picks do not
+    /// look here.
+    EndpointState, EndpointStateCells, 64, 128, pad 2 {
+        /// Whose state this is: raised when the index is given to another endpoint. Late news carries it.
+        generation,
         /// Latency samples taken, by either clock.
         latency_samples,
         /// Of those, the samples measured by the kernel.
@@ -143,11 +163,6 @@ row! {
         checks_not_made,
         /// Ejections by checks, ever.
         check_ejections_total,
-        /// Latency in seconds for adaptive scoring, with when it was true: `f32` bits above, below them monotonic time
-        /// in units of 2^20 ns. 0 until the endpoint is first seen; negative while it was seen and not measured.
-        dated_latency,
-        /// Health for adaptive scoring, in the same form. 0 until the first failure.
-        dated_health,
     }
 }
 
@@ -163,10 +178,18 @@ row! {
 }
 
 row! {
-    /// `ENDPOINT_LOAD[worker * capacity + endpoint]`: one writer a row, so plain stores are enough.
-    EndpointLoad, EndpointLoadCells, 64, 64, pad 3 {
+    /// `ENDPOINT_LOAD[worker * capacity + endpoint]`: how busy one worker keeps an endpoint; the load of an endpoint is
+    /// the sum over workers. One writer a row, so plain stores are enough. Small, since every pick reads it of two
+    /// endpoints and all workers.
+    EndpointLoad, EndpointLoadCells, 8, 8, pad 0 {
         /// Leases handed out and not finished.
         pending,
+    }
+}
+
+row! {
+    /// `ENDPOINT_ATTEMPTS[worker * capacity + endpoint]`: what became of one worker's leases. One writer a row.
+    EndpointAttempts, EndpointAttemptsCells, 32, 32, pad 0 {
         /// Leases ever handed out.
         picked,
         /// Leases finished as a success.

@@ -5,9 +5,9 @@ use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ReusePortSockArray};
 use weir_common::{
-    Address, EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad, EndpointState,
-    EndpointWire, Flow, FlowKey, FlowSample, LISTENER_GROUPS, ListenerGroup, MAX_DENIED, Meta,
-    Reason, Worker, WorkerSteered,
+    Address, EndpointAttempts, EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad,
+    EndpointOutlook, EndpointReading, EndpointState, EndpointWire, Flow, FlowKey, FlowSample,
+    LISTENER_GROUPS, ListenerGroup, MAX_DENIED, Meta, Reason, Worker, WorkerSteered,
 };
 
 /// Endpoints the tables hold, and the stride of `ENDPOINT_WIRE`. Set at load, so that programs see a constant.
@@ -32,10 +32,19 @@ pub static ENDPOINT_WIRE: Array<EndpointWire> = Array::with_max_entries(1, BPF_F
 pub static ENDPOINT_STATE: Array<EndpointState> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 #[map]
+static ENDPOINT_READING: Array<EndpointReading> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+static ENDPOINT_OUTLOOK: Array<EndpointOutlook> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
 static ENDPOINT_IDENTITY: Array<EndpointIdentity> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 #[map]
 static ENDPOINT_LOAD: Array<EndpointLoad> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+#[map]
+static ENDPOINT_ATTEMPTS: Array<EndpointAttempts> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 #[map]
 pub static FLOW: HashMap<FlowKey, Flow> = HashMap::with_max_entries(1, 0);

@@ -48,10 +48,10 @@ pub struct Outlook<'a> {
 impl<'a> Outlook<'a> {
     #[inline]
     pub fn of(tables: &'a SharedTables, row: u32) -> Self {
-        let cells = &tables.state[row as usize];
+        let cells = &tables.outlooks[row as usize];
         Self {
-            latency: &cells.dated_latency,
-            health: &cells.dated_health,
+            latency: &cells.latency,
+            health: &cells.health,
         }
     }
 

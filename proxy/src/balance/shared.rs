@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{
-    EndpointIdentityCells, EndpointLoadCells, EndpointStateCells, EndpointWire, EndpointWireCells,
-    FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells, Table, WorkerCells, WorkerSteeredCells,
+    EndpointAttemptsCells, EndpointIdentityCells, EndpointLoadCells, EndpointOutlookCells,
+    EndpointReadingCells, EndpointStateCells, EndpointWire, EndpointWireCells, FlowSampleCells,
+    LAYOUT_VERSION, MAGIC, MetaCells, Table, WorkerCells, WorkerSteeredCells,
 };
 
 use super::ejection_counts::EjectionCounts;
@@ -28,11 +29,17 @@ pub struct Sizes {
 pub struct SharedTables {
     pub sizes: Sizes,
     pub meta: Table<MetaCells>,
+    /// What picks compare.
+    pub readings: Table<EndpointReadingCells>,
+    /// What they compare in adaptive scoring.
+    pub outlooks: Table<EndpointOutlookCells>,
     pub state: Table<EndpointStateCells>,
     /// Who has which row, for processes to come.
     pub identity: Table<EndpointIdentityCells>,
     /// Row `worker * capacity + endpoint`.
     pub load: Table<EndpointLoadCells>,
+    /// Row `worker * capacity + endpoint`.
+    pub attempts: Table<EndpointAttemptsCells>,
     /// Row `cpu * capacity + endpoint`.
     pub wire: Table<EndpointWireCells>,
     pub samples: Table<FlowSampleCells>,
@@ -52,9 +59,12 @@ impl SharedTables {
         let tables = Self {
             sizes,
             meta: Table::anonymous(1),
+            readings: Table::anonymous(sizes.capacity),
+            outlooks: Table::anonymous(sizes.capacity),
             state: Table::anonymous(sizes.capacity),
             identity: Table::anonymous(sizes.capacity),
             load: Table::anonymous(sizes.workers * sizes.capacity),
+            attempts: Table::anonymous(sizes.workers * sizes.capacity),
             wire: Table::anonymous(sizes.cpus * sizes.capacity),
             samples: Table::anonymous(sizes.flows),
             worker: Table::anonymous(sizes.workers),

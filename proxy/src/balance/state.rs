@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
-use weir_common::EndpointStateCells;
+use weir_common::{EndpointReadingCells, EndpointStateCells};
 
 use super::cell::{self, average};
 use super::ejection_counts::EjectionReason;
@@ -37,11 +37,12 @@ pub struct CheckCounts {
     pub ejections: u64,
 }
 
-/// A view of one endpoint's row, as the holder of `row` knew it.
+/// A view of one endpoint's rows, as the holder of `row` knew it.
 #[derive(Clone, Copy)]
 pub struct EndpointState<'a> {
     tables: &'a SharedTables,
     cells: &'a EndpointStateCells,
+    reading: &'a EndpointReadingCells,
     row: EndpointRow,
 }
 
@@ -50,6 +51,7 @@ impl<'a> EndpointState<'a> {
         Self {
             tables,
             cells: &tables.state[row.index as usize],
+            reading: &tables.readings[row.index as usize],
             row,
         }
     }
@@ -58,7 +60,6 @@ impl<'a> EndpointState<'a> {
     pub fn reset(&self) {
         let cells = self.cells;
         for zeroed in [
-            &cells.latency,
             &cells.latency_samples,
             &cells.kernel_samples,
             &cells.latency_source,
@@ -72,12 +73,12 @@ impl<'a> EndpointState<'a> {
             &cells.checks_failed,
             &cells.checks_not_made,
             &cells.check_ejections_total,
-            &cells.dated_latency,
-            &cells.dated_health,
         ] {
             zeroed.store(0, Relaxed);
         }
-        cells.health.store(1.0_f64.to_bits(), Relaxed);
+        self.reading.latency.store(0, Relaxed);
+        self.reading.health.store(1.0_f64.to_bits(), Relaxed);
+        self.tables.outlooks[self.row.index as usize].clear();
         self.tables.ejections.forget(self.row.index);
         load::reset(self.tables, self.row.index);
         self.tables.forget_wire(self.row.index);
@@ -142,7 +143,7 @@ impl<'a> EndpointState<'a> {
     }
 
     pub fn record_success(&self, latency: Option<LatencySample>) {
-        average(&self.cells.health, 1.0);
+        average(&self.reading.health, 1.0);
         clear(&self.cells.consecutive_failures);
         clear(&self.cells.times_ejected);
         if let Some(sample) = latency {
@@ -153,7 +154,7 @@ impl<'a> EndpointState<'a> {
     // Only successes come here: a quick 503 would make a broken endpoint look fast.
     fn record_latency(&self, sample: LatencySample) {
         let cells = self.cells;
-        average(&cells.latency, sample.length.as_secs_f64());
+        average(&self.reading.latency, sample.length.as_secs_f64());
         cells.latency_samples.fetch_add(1, Relaxed);
         cells.latency_source.store(sample.source.code(), Relaxed);
         if sample.source == LatencySource::Kernel {
@@ -166,7 +167,7 @@ impl<'a> EndpointState<'a> {
     /// Returns what was known before: that is what an ejection is decided by.
     pub fn record_failure(&self) -> Before {
         Before {
-            health: average(&self.cells.health, 0.0),
+            health: average(&self.reading.health, 0.0),
             consecutive_failures: self.cells.consecutive_failures.fetch_add(1, Relaxed),
             times_ejected: self.cells.times_ejected.load(Relaxed),
         }
@@ -202,7 +203,7 @@ impl<'a> EndpointState<'a> {
         let won = cell::readmit(&self.cells.ejected_until_ns, until);
         if won {
             if let Some(health) = restore_health {
-                self.cells.health.store(health.to_bits(), Relaxed);
+                self.reading.health.store(health.to_bits(), Relaxed);
             }
             self.announce_change();
         }
@@ -247,7 +248,7 @@ impl<'a> EndpointState<'a> {
 /// What the score of whoever has the row is made of.
 #[inline]
 pub fn reading(tables: &SharedTables, index: u32) -> Reading {
-    let cells = &tables.state[index as usize];
+    let cells = &tables.readings[index as usize];
     let latency = f64::from_bits(cells.latency.load(Relaxed));
     Reading {
         health: f64::from_bits(cells.health.load(Relaxed)),

@@ -176,14 +176,14 @@ mod tests {
         let tables = tables(4);
         let mut lineage = begin(&tables, plan(&[80], &[1, 2]));
         let row = row_of(&lineage, 1);
-        tables.load[row.index as usize].picked.store(3, Relaxed);
+        tables.attempts[row.index as usize].picked.store(3, Relaxed);
 
         let mut other = plan(&[80], &[3, 2, 1]);
         other.backends[0].name = "renamed".into();
         other.backends[0].targets[2].weight = Weight::new(7);
         next(&mut lineage, other);
         assert_eq!(row_of(&lineage, 1), row);
-        assert_eq!(tables.load[row.index as usize].read().picked, 3);
+        assert_eq!(tables.attempts[row.index as usize].read().picked, 3);
         let arrived: Vec<u16> = lineage.arrived().map(|new| new.address.port()).collect();
         assert_eq!(arrived, [3]);
     }

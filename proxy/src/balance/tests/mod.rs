@@ -138,7 +138,7 @@ impl Pool {
     }
 
     fn set_health(&self, place: usize, health: f64) {
-        self.tables.state[place]
+        self.tables.readings[place]
             .health
             .store(health.to_bits(), Relaxed);
     }

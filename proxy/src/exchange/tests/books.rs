@@ -79,10 +79,11 @@ impl World {
         let leased = (leased.count() + copies.count()) as u64;
         let mut pending = 0;
         for row in 0..self.tables.sizes.capacity {
-            let leases = self.tables.load[row].read();
-            let ended = leases.succeeded + leases.failed + leases.neutral;
-            assert_eq!(leases.picked, ended + leases.pending, "leases of {row}");
-            pending += leases.pending;
+            let attempts = self.tables.attempts[row].read();
+            let ended = attempts.succeeded + attempts.failed + attempts.neutral;
+            let open = self.tables.load[row].read().pending;
+            assert_eq!(attempts.picked, ended + open, "leases of {row}");
+            pending += open;
         }
         assert_eq!(pending, leased, "pending leases");
     }

@@ -178,8 +178,11 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
         .override_global(aya_log::LEVEL, &log_level, false)
         .map_max_entries("ENDPOINT_ID", capacity)
         .map_max_entries("ENDPOINT_STATE", capacity)
+        .map_max_entries("ENDPOINT_READING", capacity)
+        .map_max_entries("ENDPOINT_OUTLOOK", capacity)
         .map_max_entries("ENDPOINT_IDENTITY", capacity)
         .map_max_entries("ENDPOINT_LOAD", rows(sizes.workers * sizes.capacity))
+        .map_max_entries("ENDPOINT_ATTEMPTS", rows(sizes.workers * sizes.capacity))
         .map_max_entries("ENDPOINT_WIRE", rows(sizes.cpus * sizes.capacity))
         .map_max_entries("FLOW", rows(sizes.flows))
         .map_max_entries("FLOW_SAMPLE", rows(sizes.flows))
@@ -203,8 +206,11 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
         sizes,
         meta: array(ebpf, "META", 1)?,
         state: array(ebpf, "ENDPOINT_STATE", sizes.capacity)?,
+        readings: array(ebpf, "ENDPOINT_READING", sizes.capacity)?,
+        outlooks: array(ebpf, "ENDPOINT_OUTLOOK", sizes.capacity)?,
         identity: array(ebpf, "ENDPOINT_IDENTITY", sizes.capacity)?,
         load: array(ebpf, "ENDPOINT_LOAD", sizes.workers * sizes.capacity)?,
+        attempts: array(ebpf, "ENDPOINT_ATTEMPTS", sizes.workers * sizes.capacity)?,
         wire: array(ebpf, "ENDPOINT_WIRE", sizes.cpus * sizes.capacity)?,
         samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
         worker: array(ebpf, "WORKER", sizes.workers)?,

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use weir_common::{
-    EndpointIdentity, EndpointLoad, EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta,
-    MetaCells, Reason,
+    EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading,
+    EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta, MetaCells, Reason,
 };
 
 use super::super::mapping::map_rows;
@@ -15,10 +15,13 @@ use crate::balance::shared::Sizes;
 
 /// The tables that are pinned, `META` last: where it is, the others are. `FLOW`, `FLOW_SAMPLE` and `ENDPOINT_ID` speak of
 /// connections and rows of one process, and end with it.
-pub const TABLES: [&str; 6] = [
+pub const TABLES: [&str; 9] = [
+    "ENDPOINT_READING",
+    "ENDPOINT_OUTLOOK",
     "ENDPOINT_STATE",
     "ENDPOINT_IDENTITY",
     "ENDPOINT_LOAD",
+    "ENDPOINT_ATTEMPTS",
     "ENDPOINT_WIRE",
     "REASON",
     "META",
@@ -97,9 +100,15 @@ fn sizes(meta: &Meta, flows: usize) -> Option<Sizes> {
 /// Bytes of a value, and rows.
 fn expected(table: &str, sizes: Sizes) -> (usize, usize) {
     match table {
+        "ENDPOINT_READING" => (size_of::<EndpointReading>(), sizes.capacity),
+        "ENDPOINT_OUTLOOK" => (size_of::<EndpointOutlook>(), sizes.capacity),
         "ENDPOINT_STATE" => (size_of::<EndpointState>(), sizes.capacity),
         "ENDPOINT_IDENTITY" => (size_of::<EndpointIdentity>(), sizes.capacity),
         "ENDPOINT_LOAD" => (size_of::<EndpointLoad>(), sizes.workers * sizes.capacity),
+        "ENDPOINT_ATTEMPTS" => (
+            size_of::<EndpointAttempts>(),
+            sizes.workers * sizes.capacity,
+        ),
         "ENDPOINT_WIRE" => (size_of::<EndpointWire>(), sizes.cpus * sizes.capacity),
         "REASON" => (size_of::<u64>(), Reason::COUNT as usize),
         _ => (size_of::<Meta>(), 1),
