@@ -101,6 +101,7 @@ fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
             idle: options.timeouts.idle,
             ..Settings::default()
         },
+        l4_idle: options.timeouts.l4_idle,
         plan,
         interfaces: options.interfaces,
         workers: options.workers,

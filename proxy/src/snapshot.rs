@@ -3,11 +3,13 @@
 
 mod changes;
 mod deny;
+mod holds;
 mod l4;
 mod lineage;
 
 pub use changes::{Changes, Counts};
 pub use deny::{DenyList, Prefix};
+pub use holds::{Hold, Snapshots};
 pub use l4::{L4Service, Transport};
 pub use lineage::Lineage;
 
@@ -238,6 +240,20 @@ impl Snapshot {
 
     pub fn listeners(&self) -> impl Iterator<Item = (ListenerId, &Listener)> {
         self.listeners.iter().map(|(id, listener)| (*id, listener))
+    }
+
+    /// What TCP clients connect to: listeners, and L4 services over TCP.
+    pub fn sockets(&self) -> impl Iterator<Item = (ListenerId, SocketAddr)> {
+        let listeners = self.listeners().map(|(id, it)| (id, it.address));
+        let services = self.l4_services();
+        let services = services.filter(|(_, it)| it.transport == Transport::Tcp);
+        listeners.chain(services.map(|(id, it)| (id, it.address)))
+    }
+
+    /// Whether TCP clients connect to something of this number.
+    pub fn has_socket(&self, id: ListenerId) -> bool {
+        let service = self.l4_service(id);
+        self.listener(id).is_some() || service.is_some_and(|it| it.transport == Transport::Tcp)
     }
 
     /// Where requests of a listener go; `None` if there is no listener of this number.

@@ -21,6 +21,7 @@ pub mod process;
 pub mod scenario;
 pub mod skip;
 pub mod stall;
+pub mod stream;
 pub mod topology;
 pub mod wait;
 pub mod weir;

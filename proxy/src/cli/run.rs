@@ -20,6 +20,7 @@ use crate::config::{QuickError, quick_documents};
 use crate::runtime::access_log::LogTarget;
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::dataplane::EbpfMode;
+use crate::runtime::l4::L4Mode;
 use crate::runtime::reload::{ConfigError, both, conflicts, load_plan};
 use crate::snapshot::{Plan, Target};
 
@@ -132,6 +133,10 @@ pub struct RunOptions {
     #[arg(long, value_enum, default_value_t, env = "WEIR_EBPF")]
     pub ebpf: EbpfMode,
 
+    /// Who serves TCP and UDP listeners
+    #[arg(long, value_enum, default_value_t, env = "WEIR_L4")]
+    pub l4: L4Mode,
+
     /// Name that tells the proxies of a host apart
     #[arg(
         long,
@@ -202,6 +207,12 @@ impl RunOptions {
         let (mut plan, deny) = both(plan, self.xdp.deny_list())?;
         plan.deny = Arc::new(deny);
         conflicts::check(&plan, &self.admin_addresses())?;
+        conflicts::check_l4(&plan, self.l4)?;
+        for address in conflicts::unserved(&plan) {
+            tracing::warn!(
+                "{address}/UDP is served by nobody: it takes kernel programs (XDP), and there are none here"
+            );
+        }
         for backend in conflicts::drained(&plan) {
             tracing::warn!(
                 "all endpoints of {backend} have weight 0: its requests are answered 503"

@@ -46,6 +46,18 @@ pub struct Timeouts {
     )]
     pub idle: Duration,
 
+    /// For a byte in either direction of a connection of a TCP listener
+    #[arg(
+        id = "l4-idle-timeout",
+        long = "l4-idle-timeout",
+        allow_hyphen_values = true,
+        value_name = "LENGTH",
+        env = "WEIR_L4_IDLE_TIMEOUT",
+        default_value = "10m",
+        value_parser = length::parse
+    )]
+    pub l4_idle: Duration,
+
     /// For the whole head of a request to arrive; then 408
     #[arg(
         id = "head-timeout",

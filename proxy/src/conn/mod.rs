@@ -9,10 +9,12 @@
 
 mod chain;
 mod inbox;
+mod outbox;
 mod pool;
 mod slab;
 
 pub use inbox::{Inbox, Input, PartialHead};
+pub use outbox::Outbox;
 pub use pool::Pool;
 pub use slab::{Slab, SlabKey};
 

@@ -37,17 +37,38 @@ impl<K, T> Default for Slab<K, T> {
 
 impl<K: SlabKey, T> Slab<K, T> {
     pub fn insert(&mut self, entry: T) -> K {
-        let index = self.free.pop().unwrap_or_else(|| {
+        let index = self.free_index();
+        let slot = &mut self.slots[index as usize];
+        slot.entry = Some(entry);
+        K::from_parts(index, slot.generation)
+    }
+
+    /// A key nothing is under: whoever has it keeps what belongs to it elsewhere. It counts as an entry until it is
+    /// [released](Self::release).
+    pub fn reserve(&mut self) -> K {
+        let index = self.free_index();
+        K::from_parts(index, self.slots[index as usize].generation)
+    }
+
+    /// Gives a reserved key back.
+    pub fn release(&mut self, key: K) {
+        let slot = self.slots.get_mut(key.index() as usize);
+        let slot = slot.filter(|it| it.generation == key.generation() && it.entry.is_none());
+        if let Some(slot) = slot {
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(key.index());
+        }
+    }
+
+    fn free_index(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
                 entry: None,
             });
             u32::try_from(self.slots.len() - 1)
                 .expect("descriptors run out long before 2^32 connections")
-        });
-        let slot = &mut self.slots[index as usize];
-        slot.entry = Some(entry);
-        K::from_parts(index, slot.generation)
+        })
     }
 
     pub fn get(&self, key: K) -> Option<&T> {
@@ -108,5 +129,23 @@ mod tests {
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&"second"));
         assert_eq!(slab.len(), 1);
+    }
+
+    #[test]
+    fn a_reserved_key_is_nobodys_until_it_is_released() {
+        let mut slab: Slab<ConnId, &str> = Slab::default();
+        let reserved = slab.reserve();
+        let other = slab.insert("other");
+        assert_ne!(other.index, reserved.index);
+        assert_eq!(slab.get(reserved), None);
+        assert_eq!(slab.remove(reserved), None);
+        assert_eq!(slab.len(), 2);
+        slab.release(reserved);
+        slab.release(reserved);
+        slab.release(other);
+        assert_eq!((slab.len(), slab.get(other)), (1, Some(&"other")));
+        let next = slab.insert("next");
+        assert_eq!(next.index, reserved.index);
+        assert_ne!(next, reserved);
     }
 }

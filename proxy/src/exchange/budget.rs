@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::Proxy;
 use crate::conn::Conn;
 use crate::moment::Moment;
-use crate::seam::{Action, Socket};
+use crate::seam::{Action, ConnId, Socket};
 use crate::snapshot::ListenerId;
 
 impl Proxy {
@@ -45,6 +45,32 @@ impl Proxy {
         if self.room_for_clients() == 0 {
             self.counters.accept_rested.increment();
         }
+    }
+
+    /// A client of somebody else on this worker. `None` if there are as many as there may be.
+    pub fn lend_client(&mut self) -> Option<ConnId> {
+        if self.downstreams >= self.settings.max_downstreams {
+            return None;
+        }
+        self.downstreams += 1;
+        Some(self.conns.reserve())
+    }
+
+    pub fn take_back_client(&mut self, conn: ConnId) {
+        self.downstreams -= 1;
+        self.conns.release(conn);
+    }
+
+    /// A connection of somebody else to an endpoint.
+    pub fn lend_upstream(&mut self, now: Moment) -> ConnId {
+        self.make_room_for_upstream(now);
+        self.upstreams += 1;
+        self.conns.reserve()
+    }
+
+    pub fn take_back_upstream(&mut self, conn: ConnId) {
+        self.upstreams -= 1;
+        self.conns.release(conn);
     }
 
     /// Clients that would be taken in now, be it to be told that they are too many.

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use super::Proxy;
-use super::snapshots::Hold;
 use crate::conn::{Conn, DownstreamState, Side, UpstreamState};
 use crate::moment::Moment;
 use crate::seam::ConnId;
-use crate::snapshot::{ListenerId, Snapshot};
+use crate::snapshot::{Hold, ListenerId, Snapshot};
 
 /// Listeners that are gone, and by which snapshot their last requests are served.
 #[derive(Debug)]

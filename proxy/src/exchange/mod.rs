@@ -21,7 +21,6 @@ mod failure;
 mod farewell;
 mod journal;
 mod mirror;
-mod outbox;
 mod passing;
 mod relay;
 mod replay;
@@ -29,7 +28,6 @@ mod responses;
 mod retry;
 mod retry_budget;
 mod settings;
-mod snapshots;
 mod stall;
 mod state;
 mod upstream;
@@ -45,23 +43,21 @@ use weir_common::{FlowSampleCells, Table};
 pub use failure::Failure;
 pub use settings::Settings;
 
-use crate::balance::{Backend, BackendId, Balancer, Ejection, Lease, Outcome, Suggested, Verdict};
-use crate::conn::{Conn, DownstreamState, ExchangeId, MirrorId, Pool, Slab};
+use crate::balance::{BackendId, Balancer, Lease, Outcome, Suggested, Verdict};
+use crate::conn::{Conn, DownstreamState, ExchangeId, MirrorId, Outbox, Pool, Slab};
 use crate::http::Persistence;
 use crate::http::h1::{HeadError, RequestHead, ResponseHead};
 use crate::metrics::WorkerCounters;
 use crate::moment::Moment;
 use crate::route::{NoHost, Request};
 use crate::seam::ConnId;
-use crate::snapshot::{ListenerId, Snapshot};
+use crate::snapshot::{ListenerId, Snapshot, Snapshots};
 use crate::timer::Deadlines;
 use farewell::Leaving;
 use journal::Journal;
 use mirror::Mirrored;
-use outbox::Outbox;
 use replay::Replay;
 use retry_budget::RetryBudgets;
-use snapshots::Snapshots;
 use state::{Attempts, Exchange, Response};
 
 /// Everything one worker serves with.
@@ -331,29 +327,10 @@ impl Proxy {
                 .finish_suggesting(lease, outcome, suggested, now)
         });
         match verdict {
-            Some(Verdict::Ejected(ejection)) => self.report(ejection),
+            Some(Verdict::Ejected(ejection)) => self.snapshots.log_ejection(&ejection),
             Some(Verdict::Spared) => self.counters.ejections_prevented.increment(),
             Some(Verdict::TooLate) => self.counters.late_outcomes.increment(),
             None => {}
-        }
-    }
-
-    #[cold]
-    fn report(&self, ejection: Ejection) {
-        let Ejection {
-            address,
-            trigger,
-            length,
-            ..
-        } = ejection;
-        match self.snapshots.backend(ejection.backend) {
-            Some(Backend {
-                namespace, name, ..
-            }) => tracing::warn!(
-                "endpoint {address} of {namespace}/{name} is ejected for {length:?} after {trigger}"
-            ),
-            // Of a snapshot nobody holds any more.
-            None => tracing::warn!("endpoint {address} is ejected for {length:?} after {trigger}"),
         }
     }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::replay::Replay;
-use super::snapshots::Hold;
 use super::verdict::{Timing, Verdict};
 use crate::access_log::Record;
 use crate::balance::{AffinityKey, BackendId, LatencySpan, Lease, Suggested};
@@ -13,6 +12,7 @@ use crate::http::{Method, Persistence, Version};
 use crate::moment::Moment;
 use crate::route::{Filters, Retry, Timeouts};
 use crate::seam::ConnId;
+use crate::snapshot::Hold;
 
 #[derive(Debug)]
 pub struct Exchange {

@@ -183,6 +183,35 @@ label!(Unmirrored {
     StaleConnection = "stale-connection",
 });
 
+/// How a relayed TCP connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// Both sides sent all they had to send.
+    Finished,
+    /// The client broke off.
+    ClientReset,
+    /// The endpoint broke off.
+    EndpointReset,
+    /// Nothing moved for too long.
+    Idle,
+    /// Nothing to pick.
+    NoEndpoint,
+    /// No connection to any endpoint that was tried.
+    NoConnection,
+    /// This host had no descriptor, port or memory left for a connection.
+    HostExhausted,
+}
+
+label!(LinkEnd {
+    Finished = "finished",
+    ClientReset = "client-reset",
+    EndpointReset = "endpoint-reset",
+    Idle = "idle",
+    NoEndpoint = "no-endpoint",
+    NoConnection = "no-connection",
+    HostExhausted = "host-exhausted",
+});
+
 label!(Method { P2c = "p2c", Affinity = "affinity", Rejected = "rejected" });
 
 label!(Unbound { EvaluationError = "evaluation_error", WrongType = "wrong_type", Empty = "empty" });
@@ -213,6 +242,7 @@ mod tests {
         assert_places_and_names_are_distinct::<EjectionReason>();
         assert_places_and_names_are_distinct::<Detour>();
         assert_places_and_names_are_distinct::<Unmirrored>();
+        assert_places_and_names_are_distinct::<LinkEnd>();
         assert_places_and_names_are_distinct::<Method>();
         assert_places_and_names_are_distinct::<Unbound>();
         assert_places_and_names_are_distinct::<Undecided>();

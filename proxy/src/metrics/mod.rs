@@ -13,7 +13,9 @@ mod workers;
 mod xdp;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
-pub use labels::{LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable};
+pub use labels::{
+    LinkEnd, LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable,
+};
 pub use observed::{EbpfStatus, InterfaceStatus, LogCounters, Observed};
 pub use serving::{ReloadResult, Serving};
 pub use steering::{SteeringStatus, WorkerLoad};

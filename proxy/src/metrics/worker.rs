@@ -3,7 +3,7 @@
 
 use super::counter::{Counter, CounterOf, Gauge};
 use super::labels::{
-    LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable,
+    LinkEnd, LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable,
 };
 use crate::affinity::Unbound;
 use crate::balance::{Detour, Method};
@@ -56,6 +56,20 @@ pub struct WorkerCounters {
     pub mirrored: Counter,
     /// Copies that were to be sent and were not.
     pub unmirrored: CounterOf<Unmirrored>,
+
+    /// Clients of L4 services taken in.
+    pub l4_accepted: Counter,
+    /// Clients of L4 services turned away before an endpoint was picked.
+    pub l4_refused: Counter,
+    pub l4_active: Gauge,
+    /// Connections of clients of L4 services, by how they ended.
+    pub l4_endings: CounterOf<LinkEnd>,
+    /// Further endpoints tried because no connection to the one before came to stand.
+    pub l4_retries: Counter,
+    /// Bytes received from clients of L4 services.
+    pub l4_bytes_in: Counter,
+    /// Bytes received from endpoints for them.
+    pub l4_bytes_out: Counter,
 
     /// Requests whose head was read.
     pub requests: Counter,

@@ -11,6 +11,7 @@ pub fn write(text: &mut Text, workers: &[Arc<WorkerCounters>]) {
     sums.downstream();
     sums.upstream();
     sums.exchanges();
+    sums.l4();
     sums.picks();
     sums.ring();
 }
@@ -154,6 +155,41 @@ impl Sums<'_> {
             "weir_client_cancelled_total",
             "Requests whose client went away before the response ended.",
             |worker| &worker.client_cancelled,
+        );
+    }
+
+    fn l4(&mut self) {
+        self.counter(
+            "weir_l4_connections_total",
+            "Clients of L4 services taken in by the relay.",
+            |worker| &worker.l4_accepted,
+        );
+        self.counter(
+            "weir_l4_refused_total",
+            "Clients of L4 services turned away before an endpoint was picked.",
+            |worker| &worker.l4_refused,
+        );
+        self.gauge(
+            "weir_l4_connections",
+            "Clients of L4 services the relay has.",
+            |worker| &worker.l4_active,
+        );
+        self.labelled(
+            "weir_l4_endings_total",
+            "Relayed connections, by how they ended.",
+            "result",
+            |worker| &worker.l4_endings,
+        );
+        self.counter(
+            "weir_l4_retries_total",
+            "Further endpoints tried because no connection to the one before came to stand.",
+            |worker| &worker.l4_retries,
+        );
+        self.directions(
+            "weir_l4_bytes_total",
+            "Bytes the relay received from clients (in) and from endpoints (out).",
+            |worker| &worker.l4_bytes_in,
+            |worker| &worker.l4_bytes_out,
         );
     }
 

@@ -7,6 +7,7 @@ pub mod checks;
 pub mod clock;
 pub mod config_files;
 pub mod dataplane;
+pub mod l4;
 pub mod mailbox;
 pub mod pulse;
 pub mod reload;

@@ -7,7 +7,7 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 18] = [
+const MODULES: [(&str, &[&str]); 20] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
@@ -61,6 +61,14 @@ const MODULES: [(&str, &[&str]); 18] = [
         ],
     ),
     (
+        "relay",
+        &[
+            "moment", "balance", "timer", "route", "affinity", "snapshot", "metrics", "seam",
+            "conn",
+        ],
+    ),
+    ("front", &["moment", "seam", "exchange", "relay"]),
+    (
         "runtime",
         &[
             "moment",
@@ -77,6 +85,8 @@ const MODULES: [(&str, &[&str]); 18] = [
             "seam",
             "conn",
             "exchange",
+            "relay",
+            "front",
         ],
     ),
     (

@@ -13,7 +13,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Proxy;
-use super::snapshots::Hold;
 use super::state::Response;
 use super::verdict::Timing;
 use crate::balance::{AffinityKey, BackendId, Lease, Outcome, Suggested};
@@ -22,6 +21,7 @@ use crate::http::Method;
 use crate::metrics::Unmirrored;
 use crate::moment::Moment;
 use crate::seam::ConnId;
+use crate::snapshot::Hold;
 
 /// The copy of a request.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use weir_common::EndpointWire;
 use crate::balance::{Backend, BackendKind, Endpoint, Figures, LatencySource};
 use crate::metrics::{EbpfStatus, Observed, WorkerLoad};
 use crate::moment::Moment;
+use crate::runtime::l4;
 use crate::snapshot::BackendPolicy;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,9 @@ pub struct ListenerDump {
     /// As its Gateway says.
     #[serde(default = "http")]
     pub protocol: String,
+    /// Who serves it, if it is not for HTTP: `relay`, or `nobody`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_by: Option<String>,
     /// All its rules lead to, as `namespace/name`.
     pub backends: Vec<String>,
 }
@@ -147,6 +151,7 @@ impl ConfigDump {
         let listeners = snapshot.listeners().map(|(_, listener)| ListenerDump {
             address: listener.address,
             protocol: http(),
+            served_by: None,
             backends: listener
                 .rules
                 .backends()
@@ -157,6 +162,7 @@ impl ConfigDump {
         let services = snapshot.l4_services().map(|(_, service)| ListenerDump {
             address: service.address,
             protocol: service.transport.to_string(),
+            served_by: Some(l4::path(service).name().to_owned()),
             backends: service
                 .split
                 .weights()

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 use crate::runtime::admin::AdminAddresses;
+use crate::runtime::l4::{self, L4Mode, L4Path};
 use crate::snapshot::{Plan, Transport};
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -27,9 +28,9 @@ pub enum Conflict {
     )]
     Loop { endpoint: SocketAddr },
     #[error(
-        "{address} is for {transport}, which is checked and not served yet; take the listener out of its Gateway"
+        "--l4 xdp wants {address}/{transport} served by kernel programs, which this build cannot do; leave --l4 out"
     )]
-    Unserved {
+    NoXdp {
         transport: Transport,
         address: SocketAddr,
     },
@@ -57,12 +58,6 @@ pub fn check(plan: &Plan, admin: &AdminAddresses) -> Result<(), Conflict> {
             }
         }
     }
-    if let Some(service) = plan.l4_services.first() {
-        return Err(Conflict::Unserved {
-            transport: service.transport,
-            address: service.address,
-        });
-    }
     for listener in plan.tcp_addresses() {
         let clash = surfaces.iter().find(|(_, its)| meet(listener, *its));
         if let Some((flag, _)) = clash {
@@ -75,6 +70,24 @@ pub fn check(plan: &Plan, admin: &AdminAddresses) -> Result<(), Conflict> {
         }
     }
     Ok(())
+}
+
+/// What the mode of L4 services rules out.
+pub fn check_l4(plan: &Plan, mode: L4Mode) -> Result<(), Conflict> {
+    match (mode, plan.l4_services.first()) {
+        (L4Mode::Xdp, Some(service)) => Err(Conflict::NoXdp {
+            transport: service.transport,
+            address: service.address,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Addresses whose clients nobody serves.
+pub fn unserved(plan: &Plan) -> impl Iterator<Item = SocketAddr> {
+    let services = plan.l4_services.iter();
+    let unserved = services.filter(|service| l4::path(service) == L4Path::Nobody);
+    unserved.map(|service| service.address)
 }
 
 /// Backends none of whose endpoints may be picked, as namespace and name.
@@ -106,7 +119,8 @@ fn is_of(address: SocketAddr, listener: SocketAddr) -> bool {
 mod tests {
     use super::*;
     use crate::balance::Weight;
-    use crate::snapshot::Target;
+    use crate::route::Split;
+    use crate::snapshot::{L4Service, Target};
 
     fn address(text: &str) -> SocketAddr {
         text.parse().expect("a literal address")
@@ -174,6 +188,28 @@ mod tests {
         ] {
             assert_eq!(check(&plan(listen, &[(to, 1)]), &admin(1)), Ok(()), "{to}");
         }
+    }
+
+    #[test]
+    fn kernel_programs_that_are_not_there_cannot_be_insisted_on() {
+        let service = |transport| L4Service {
+            transport,
+            address: address("10.0.0.1:53"),
+            split: Split::default(),
+            more_tries: 0,
+            route: String::new(),
+        };
+        let of = |services: &[Transport]| Plan {
+            l4_services: services.iter().copied().map(service).collect(),
+            ..Plan::default()
+        };
+        let both = of(&[Transport::Tcp, Transport::Udp]);
+        assert!(check_l4(&both, L4Mode::Xdp).is_err());
+        assert_eq!(check_l4(&both, L4Mode::Auto), Ok(()));
+        assert_eq!(check_l4(&of(&[]), L4Mode::Xdp), Ok(()));
+        assert_eq!(unserved(&both).count(), 1, "UDP");
+        let surface = check(&of(&[Transport::Udp]), &admin(53));
+        assert_eq!(surface, Ok(()), "another protocol");
     }
 
     #[test]

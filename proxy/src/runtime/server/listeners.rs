@@ -50,10 +50,9 @@ impl Addresses {
         before: Option<&Snapshot>,
     ) -> Result<Vec<ByWorker>, ServerError> {
         self.ours.retain(Ours::is_open);
-        let is_new = |id: &ListenerId| before.is_none_or(|before| before.rules(*id).is_none());
+        let is_new = |id: &ListenerId| before.is_none_or(|before| !before.has_socket(*id));
         let mut bound = Vec::new();
-        for (id, listener) in next.listeners().filter(|(id, _)| is_new(id)) {
-            let address = listener.address;
+        for (id, address) in next.sockets().filter(|(id, _)| is_new(id)) {
             let failed = |source| ServerError::Listen { address, source };
             // A proxy that is just starting may be in the place of one that was just killed.
             let patience = match before {

@@ -31,7 +31,9 @@ use super::words;
 use crate::balance::shared::Sizes;
 use crate::balance::{Balancer, Endpoint, EndpointRows, TablesFull};
 use crate::exchange::{Proxy, Settings};
+use crate::front::Front;
 use crate::metrics::{Observed, Serving, WorkerCounters};
+use crate::relay::{self, Relay};
 use crate::seam::Peer;
 use crate::snapshot::{Lineage, Plan};
 use listeners::{Addresses, ByWorker};
@@ -62,6 +64,8 @@ pub struct ServerOptions {
     pub xdp: (XdpMode, Vec<String>),
     pub instance: String,
     pub settings: Settings,
+    /// How long a connection of an L4 service may be silent.
+    pub l4_idle: Duration,
     /// Where a line for each exchange goes, if one is wanted.
     pub access_log: Option<LogTarget>,
     /// Endpoints there may be at one time, those included that just left.
@@ -280,18 +284,29 @@ impl Server {
                 unix_at_zero: clock::unix_at_zero(),
                 ..self.options.settings
             };
-            let mut core = Proxy::new(
+            let mut proxy = Proxy::new(
                 self.lineage.current().clone(),
                 settings,
                 Balancer::new(tables.clone(), worker, rand::random()),
-                tables.samples,
+                tables.samples.clone(),
                 counters.clone(),
             );
             if let Some(sink) = sinks.next() {
-                core.log_to(Box::new(sink));
+                proxy.log_to(Box::new(sink));
             }
+            let relay = Relay::new(
+                self.lineage.current().clone(),
+                relay::Settings {
+                    connect: settings.connect,
+                    idle: self.options.l4_idle,
+                    grace: settings.grace,
+                    ..relay::Settings::default()
+                },
+                Balancer::new(tables, worker, rand::random()),
+                counters.clone(),
+            );
             workers.start(Equipment {
-                core,
+                core: Front::new(proxy, relay),
                 flows: self.dataplane.flows(),
                 counters: counters.clone(),
                 pulse: Pulse::new(

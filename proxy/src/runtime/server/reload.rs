@@ -123,8 +123,8 @@ impl Server {
 }
 
 fn listeners_beyond(snapshot: &Snapshot, other: &Snapshot) -> Vec<ListenerId> {
-    let ids = snapshot.listeners().map(|(id, _)| id);
-    ids.filter(|id| other.rules(*id).is_none()).collect()
+    let ids = snapshot.sockets().map(|(id, _)| id);
+    ids.filter(|id| !other.has_socket(*id)).collect()
 }
 
 impl From<ServerError> for Refused {

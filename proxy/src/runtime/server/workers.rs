@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::ServerError;
 use super::listeners::ByWorker;
-use crate::exchange::Proxy;
+use crate::front::Front;
 use crate::metrics::WorkerCounters;
 use crate::runtime::dataplane::Flows;
 use crate::runtime::mailbox::{Mailbox, Newcomers, Order, WorkerHandle, mailbox};
@@ -34,7 +34,7 @@ struct Running {
 
 /// What one worker works with.
 pub struct Equipment {
-    pub core: Proxy,
+    pub core: Front,
     pub flows: Flows,
     pub counters: Arc<WorkerCounters>,
     pub pulse: Pulse,

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::balance::{Backend, BackendId};
-use crate::snapshot::{BackendPolicy, Snapshot};
+use super::{BackendPolicy, Snapshot};
+use crate::balance::{Backend, BackendId, Ejection};
 
 /// The current snapshot, and earlier ones as long as they are held.
 #[derive(Debug)]
@@ -87,6 +87,26 @@ impl Snapshots {
             .chain(&self.past)
             .map(|counted| &counted.snapshot)
             .find(|snapshot| snapshot.revision == revision)
+    }
+
+    /// Says that an endpoint is out of its backend, and why.
+    #[cold]
+    pub fn log_ejection(&self, ejection: &Ejection) {
+        let Ejection {
+            address,
+            trigger,
+            length,
+            ..
+        } = ejection;
+        match self.backend(ejection.backend) {
+            Some(Backend {
+                namespace, name, ..
+            }) => tracing::warn!(
+                "endpoint {address} of {namespace}/{name} is ejected for {length:?} after {trigger}"
+            ),
+            // Of a snapshot nobody holds any more.
+            None => tracing::warn!("endpoint {address} is ejected for {length:?} after {trigger}"),
+        }
     }
 
     pub fn release(&mut self, hold: Hold) {

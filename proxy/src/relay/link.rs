@@ -1,0 +1,187 @@
+//! What is remembered of a connection that is relayed, and which end belongs to which.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::Role;
+use crate::balance::{AffinityKey, BackendId, Lease};
+use crate::conn::SlabKey;
+use crate::moment::Moment;
+use crate::seam::ConnId;
+use crate::snapshot::{Hold, ListenerId};
+use crate::timer::Deadline;
+
+/// Names a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId {
+    index: u32,
+    generation: u32,
+}
+
+impl SlabKey for LinkId {
+    fn from_parts(index: u32, generation: u32) -> Self {
+        Self { index, generation }
+    }
+
+    fn index(self) -> u32 {
+        self.index
+    }
+
+    fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// A client, and the endpoint it talks to once there is one.
+#[derive(Debug)]
+pub struct Link {
+    pub client: End,
+    pub endpoint: Option<End>,
+    /// Where the client came in, and from where.
+    pub listener: ListenerId,
+    pub address: SocketAddr,
+    pub phase: Phase,
+    /// `None` until it is drawn.
+    pub backend: Option<BackendId>,
+    pub key: Option<AffinityKey>,
+    /// Further endpoints that may be tried.
+    pub more_tries: u8,
+    /// Rows of the endpoints no connection stood to.
+    pub tried: Vec<u32>,
+    /// Until a connection stands: as long as another endpoint may be picked.
+    pub hold: Option<Hold>,
+    pub lease: Option<Lease>,
+    pub attempt_began: Moment,
+    /// How long it took to connect.
+    pub connect: Option<Duration>,
+    /// What the client sent before there was anybody to have it.
+    pub early: Vec<u8>,
+    pub deadline: Deadline,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Connecting,
+    Open,
+    /// The outcome is known; what is queued may still be taken.
+    Closing,
+}
+
+/// One of the two connections.
+#[derive(Debug)]
+pub struct End {
+    pub conn: ConnId,
+    /// Bytes handed to the driver and not taken by the socket yet.
+    pub queued: usize,
+    /// Whether the driver was told to stop receiving.
+    pub is_paused: bool,
+    /// Whether it sends no more.
+    pub has_ended: bool,
+    pub has_sent: bool,
+    /// Whether nothing is left of it.
+    pub is_gone: bool,
+}
+
+impl End {
+    pub fn new(conn: ConnId) -> Self {
+        Self {
+            conn,
+            queued: 0,
+            is_paused: false,
+            has_ended: false,
+            has_sent: false,
+            is_gone: false,
+        }
+    }
+}
+
+impl Link {
+    pub fn new(
+        client: ConnId,
+        listener: ListenerId,
+        address: SocketAddr,
+        hold: Hold,
+        now: Moment,
+    ) -> Self {
+        Self {
+            client: End::new(client),
+            endpoint: None,
+            listener,
+            address,
+            phase: Phase::Connecting,
+            backend: None,
+            key: None,
+            more_tries: 0,
+            tried: Vec::new(),
+            hold: Some(hold),
+            lease: None,
+            attempt_began: now,
+            connect: None,
+            early: Vec::new(),
+            deadline: Deadline::default(),
+        }
+    }
+
+    /// The end of this role and the other one, if both are there. `None` for a connection to an endpoint that was given
+    /// up for another.
+    pub fn ends(&mut self, role: Role, conn: ConnId) -> Option<(&mut End, &mut End)> {
+        let endpoint = self.endpoint.as_mut()?;
+        let (this, other) = match role {
+            Role::Client => (&mut self.client, endpoint),
+            Role::Endpoint => (endpoint, &mut self.client),
+        };
+        (this.conn == conn).then_some((this, other))
+    }
+
+    /// Those of both ends that are still there.
+    pub fn left(&self) -> impl Iterator<Item = &End> {
+        let both = std::iter::once(&self.client).chain(&self.endpoint);
+        both.filter(|end| !end.is_gone)
+    }
+}
+
+/// Which link each connection is of, by the number of the connection.
+#[derive(Debug, Default)]
+pub struct Ends {
+    owners: Vec<Option<Owner>>,
+    count: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    generation: u32,
+    pub link: LinkId,
+    pub role: Role,
+}
+
+impl Ends {
+    pub fn insert(&mut self, conn: ConnId, link: LinkId, role: Role) {
+        let index = conn.index as usize;
+        if self.owners.len() <= index {
+            self.owners.resize(index + 1, None);
+        }
+        let generation = conn.generation;
+        let owner = Owner {
+            generation,
+            link,
+            role,
+        };
+        self.count += usize::from(self.owners[index].replace(owner).is_none());
+    }
+
+    pub fn owner(&self, conn: ConnId) -> Option<Owner> {
+        let owner = self.owners.get(conn.index as usize)?;
+        owner.filter(|owner| owner.generation == conn.generation)
+    }
+
+    pub fn remove(&mut self, conn: ConnId) -> Option<Owner> {
+        let owner = self.owner(conn)?;
+        self.owners[conn.index as usize] = None;
+        self.count -= 1;
+        Some(owner)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}

@@ -1,0 +1,129 @@
+//! How links end, and what that says of the endpoint.
+
+use std::time::Duration;
+
+use super::*;
+use crate::metrics::LinkEnd;
+use crate::seam::End;
+
+#[test]
+fn a_connection_that_ended_in_order_is_a_success_with_the_time_it_took_to_connect() {
+    let mut world = World::new(&[1]);
+    let (client, endpoint) = world.pair();
+    world.advance(Duration::from_secs(30));
+    world.ends(endpoint, End::Finished);
+    world.ends(client, End::Finished);
+    let figures = world.figures(1);
+    assert_eq!(
+        (figures.leases.succeeded, figures.latency_seconds),
+        (1, Some(0.001))
+    );
+    assert_eq!(world.endings(LinkEnd::Finished), 1);
+}
+
+#[test]
+fn an_endpoint_that_resets_has_failed_and_the_client_is_reset() {
+    for is_told_by_sending in [false, true] {
+        let mut world = World::new(&[1]);
+        let (client, endpoint) = world.pair();
+        world.received(endpoint, b"half an ans");
+        world.received(client, b"x");
+        let actions = match is_told_by_sending {
+            true => world.breaks(endpoint),
+            false => world.ends(endpoint, End::Broken),
+        };
+        assert_eq!(verbs(&actions), ["abort", "abort"]);
+        assert_eq!(world.figures(1).leases.failed, 1);
+        assert_eq!(world.endings(LinkEnd::EndpointReset), 1);
+        world.assert_all_gone();
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_says_nothing_of_the_endpoint() {
+    for is_told_by_sending in [false, true] {
+        let mut world = World::new(&[1]);
+        let (client, endpoint) = world.pair();
+        world.received(endpoint, b"unread");
+        let actions = match is_told_by_sending {
+            true => world.breaks(client),
+            false => world.ends(client, End::Broken),
+        };
+        assert_eq!(verbs(&actions), ["abort", "abort"]);
+        let leases = world.figures(1).leases;
+        assert_eq!((leases.failed, leases.succeeded, leases.neutral), (0, 0, 1));
+        assert_eq!(world.endings(LinkEnd::ClientReset), 1);
+        world.assert_all_gone();
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_while_its_endpoint_is_awaited_ends_the_attempt() {
+    let mut world = World::new(&[1]);
+    let (client, _) = world.client();
+    assert_eq!(verbs(&world.ends(client, End::Broken)), ["abort", "abort"]);
+    assert_eq!(world.figures(1).leases.neutral, 1);
+    world.assert_all_gone();
+}
+
+#[test]
+fn an_endpoint_that_ended_and_reads_no_more_has_done_its_part() {
+    let mut world = World::new(&[1]);
+    let (client, endpoint) = world.pair();
+    world.received(endpoint, b"all of the answer");
+    world.ends(endpoint, End::Finished);
+    world.received(client, b"more, unread");
+    let actions = world.breaks(endpoint);
+    assert_eq!(
+        verbs(&actions),
+        ["close", "close"],
+        "the answer is still sent"
+    );
+    assert_eq!(world.read(client), b"all of the answer");
+    assert_eq!(world.figures(1).leases.succeeded, 1);
+}
+
+#[test]
+fn silence_ends_a_connection_and_a_byte_does_not() {
+    let mut world = World::new(&[1]);
+    let (client, endpoint) = world.pair();
+    world.advance(Duration::from_secs(599));
+    world.received(client, b".");
+    world.takes(endpoint, 1);
+    assert_eq!(verbs(&world.advance(Duration::from_secs(599))), [""; 0]);
+    assert_eq!(
+        verbs(&world.advance(Duration::from_secs(1))),
+        ["abort", "abort"]
+    );
+    assert_eq!(world.endings(LinkEnd::Idle), 1);
+    assert_eq!(world.figures(1).leases.neutral, 1, "it never said anything");
+    world.assert_all_gone();
+}
+
+#[test]
+fn whoever_takes_nothing_is_to_blame_for_silence() {
+    for (stalls, failed) in [("endpoint", 1), ("client", 0)] {
+        let mut world = World::new(&[1]);
+        let (client, endpoint) = world.pair();
+        match stalls {
+            "endpoint" => world.received(client, b"unread"),
+            _ => world.received(endpoint, b"unread"),
+        };
+        world.advance(Duration::from_secs(600));
+        assert_eq!(world.figures(1).leases.failed, failed, "{stalls}");
+    }
+}
+
+#[test]
+fn many_short_connections_leave_nothing_behind() {
+    let mut world = World::new(&[1, 2]);
+    for _ in 0..20_000 {
+        let (client, endpoint) = world.pair();
+        world.ends(client, End::Finished);
+        world.ends(endpoint, End::Finished);
+    }
+    world.assert_all_gone();
+    let due = world.advance(Duration::from_secs(3600));
+    assert_eq!(verbs(&due), [""; 0]);
+    assert_eq!(world.endings(LinkEnd::Finished), 20_000);
+}
