@@ -141,6 +141,10 @@ pub enum Action {
     Resume {
         conn: ConnId,
     },
+    /// What goes over this connection from now on is not to be measured by the kernel.
+    Unmeasure {
+        conn: ConnId,
+    },
     /// Send what is queued, then end our side.
     Shutdown {
         conn: ConnId,

@@ -7,7 +7,7 @@ use crate::http::h1::{HeadScan, LocalReply};
 use crate::http::{Method, Persistence, Version};
 use crate::metrics::ResponseClass;
 use crate::moment::Moment;
-use crate::seam::{Action, ConnId};
+use crate::seam::{Action, ConnId, End};
 
 impl Proxy {
     pub(super) fn on_downstream_bytes(&mut self, conn: ConnId, mut input: Input<'_>, now: Moment) {
@@ -153,13 +153,16 @@ impl Proxy {
 
     /// The client sends no more. In the middle of an exchange that means that it is gone: a client that only ended its
     /// side cannot be told from one that was killed, and the endpoint's work is better not wasted.
-    pub(super) fn on_downstream_ended(&mut self, conn: ConnId, now: Moment) {
+    pub(super) fn on_downstream_ended(&mut self, conn: ConnId, end: End, now: Moment) {
         let Some(state) = self.downstream(conn).map(|client| client.state) else {
             return;
         };
         match state {
             DownstreamState::Idle | DownstreamState::ReadingHead | DownstreamState::Lingering => {
                 self.close(conn, now)
+            }
+            DownstreamState::InExchange(id) if self.is_tunnel(id) => {
+                self.on_tunnel_client_ended(id, end, now);
             }
             DownstreamState::InExchange(id) => self.cancel(id, now),
             DownstreamState::Closing => {}

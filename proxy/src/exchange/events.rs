@@ -88,7 +88,7 @@ impl Proxy {
 
     fn on_receive_ended(&mut self, conn: ConnId, end: End, now: Moment) {
         match self.conns.get(conn).map(|conn| &conn.side) {
-            Some(Side::Downstream(_)) => self.on_downstream_ended(conn, now),
+            Some(Side::Downstream(_)) => self.on_downstream_ended(conn, end, now),
             Some(Side::Upstream(_)) => self.on_upstream_ended(conn, end, now),
             None => {}
         }

@@ -30,6 +30,7 @@ mod retry_budget;
 mod settings;
 mod stall;
 mod state;
+mod tunnel;
 mod upstream;
 mod verdict;
 
@@ -146,7 +147,8 @@ impl Proxy {
             None => self.snapshots.hold(),
         };
         let revision = hold.revision();
-        let exchange = Exchange::new(downstream, hold, &self.request_head, replay, now);
+        let mut exchange = Exchange::new(downstream, hold, &self.request_head, replay, now);
+        exchange.asks_upgrade = self.request_head.upgrade(head).is_some();
         let id = self.exchanges.insert(exchange);
         if let Some(client) = self.downstream(downstream) {
             client.state = DownstreamState::InExchange(id);
@@ -234,7 +236,11 @@ impl Proxy {
         if let Some(upstream) = exchange.upstream {
             self.after_exchange_upstream(upstream, keeps_upstream, now);
         }
-        self.after_exchange_downstream(exchange.downstream, keeps_downstream, now);
+        if exchange.is_tunnel {
+            self.close(exchange.downstream, now);
+        } else {
+            self.after_exchange_downstream(exchange.downstream, keeps_downstream, now);
+        }
         self.recycle([Some(exchange.replay.into_memory()), exchange.kept_head]);
     }
 

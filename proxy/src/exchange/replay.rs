@@ -163,7 +163,8 @@ impl Replay {
         self.bytes
     }
 
-    fn forget(&mut self) {
+    /// It will not be sent again.
+    pub fn forget(&mut self) {
         self.is_whole = false;
         self.bytes.clear();
     }

@@ -4,7 +4,7 @@
 use super::state::{Exchange, Response};
 use super::{Failure, Proxy};
 use crate::conn::ExchangeId;
-use crate::http::h1::{BodyDecoder, ResponseEncoding, encode};
+use crate::http::h1::{BodyDecoder, HeadError, ResponseEncoding, encode};
 use crate::http::{FieldEdits, Persistence, Version};
 use crate::metrics::ResponseClass;
 use crate::moment::Moment;
@@ -28,6 +28,10 @@ impl Proxy {
             return self.on_interim_head(id, head, now);
         }
         let status = self.response_head.status();
+        let is_switch = self.response_head.is_switch();
+        if is_switch && !self.exchanges.get(id).is_some_and(|it| it.asks_upgrade) {
+            return Err(Failure::ResponseHead(HeadError::UnaskedSwitch));
+        }
         let Some(verdict) = self.judge(id, head, now) else {
             return Ok(());
         };
@@ -48,9 +52,14 @@ impl Proxy {
             exchange.persistence
         };
         let encoding = ResponseEncoding::new(&self.response_head, exchange.version, persistence);
-        let body = BodyDecoder::of_response(self.response_head.framing(), encoding.body_form());
+        let body = match is_switch {
+            true => BodyDecoder::of_tunnel(),
+            false => BodyDecoder::of_response(self.response_head.framing(), encoding.body_form()),
+        };
         // As long as nothing was handed on, the client can be told that the response is broken.
         body.check(rest).map_err(Failure::ResponseBody)?;
+        // What is left of the request and of its response would look like exchanges of their own.
+        let is_early = !exchange.request_body.is_complete();
         exchange.persistence = encoding.persistence();
         exchange.response = Response::Relaying {
             verdict,
@@ -63,6 +72,9 @@ impl Proxy {
         }
 
         self.take_latency(id, upstream, now);
+        if is_early {
+            self.stop_measuring(upstream);
+        }
         self.counters
             .responses
             .of(ResponseClass::of_status(status.code()))
@@ -73,6 +85,9 @@ impl Proxy {
         self.send_made(downstream, start);
         self.touch(downstream, now);
         self.touch(upstream, now);
+        if is_switch {
+            self.open_tunnel(id, now);
+        }
         Ok(())
     }
 

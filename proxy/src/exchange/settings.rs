@@ -16,6 +16,8 @@ pub struct Settings {
     pub idle: Duration,
     /// Without progress of a body, in either direction.
     pub stall: Duration,
+    /// Without a byte through a tunnel, in either direction.
+    pub tunnel: Duration,
     /// For an idle connection to an endpoint.
     pub upstream_idle: Duration,
     /// For a client to read the last response before its connection is closed.
@@ -43,6 +45,7 @@ impl Default for Settings {
             head: Duration::from_secs(30),
             idle: Duration::from_secs(75),
             stall: Duration::from_secs(60),
+            tunnel: Duration::from_secs(3600),
             upstream_idle: Duration::from_secs(30),
             linger: Duration::from_secs(2),
             grace: Duration::from_secs(1),

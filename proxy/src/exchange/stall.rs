@@ -1,5 +1,7 @@
 //! What happens when nothing happens: each connection has one deadline, whose meaning is that of its state.
 
+use std::time::Duration;
+
 use super::state::{Exchange, Response};
 use super::{Failure, Proxy};
 use crate::conn::{DownstreamState, ExchangeId, Side, UpstreamState};
@@ -29,23 +31,33 @@ impl Proxy {
 
     /// Something moved on this connection, in the middle of an exchange.
     pub(super) fn touch(&mut self, conn: ConnId, now: Moment) {
-        match self.conns.get(conn).map(|conn| &conn.side) {
-            Some(Side::Downstream(client)) => {
-                if let DownstreamState::InExchange(id) = client.state {
-                    self.touch_client(conn, id, now);
+        let Some(entry) = self.conns.get(conn) else {
+            return;
+        };
+        match &entry.side {
+            Side::Downstream(client) => {
+                // A client's connection watches over its exchange, too.
+                if let DownstreamState::InExchange(id) = client.state
+                    && let Some(exchange) = self.exchanges.get(id)
+                {
+                    let stalled = now + self.patience(exchange, entry.queued);
+                    let due = exchange.due();
+                    self.set_deadline(conn, due.map_or(stalled, |due| due.min(stalled)));
                 }
             }
-            Some(Side::Upstream(endpoint)) => {
-                if let UpstreamState::InExchange(id) = endpoint.state {
-                    let length = if self.is_awaited(id) {
-                        self.settings.first_byte
-                    } else {
-                        self.settings.stall
+            Side::Upstream(endpoint) => {
+                if let UpstreamState::InExchange(id) = endpoint.state
+                    && let Some(exchange) = self.exchanges.get(id)
+                {
+                    let length = match exchange.response {
+                        Response::Awaited { .. } => self.settings.first_byte,
+                        Response::Relaying { .. } => self.patience(exchange, entry.queued),
                     };
-                    self.set_attempt_deadline(id, conn, now + length);
+                    let stalled = now + length;
+                    let due = exchange.attempt_due();
+                    self.set_deadline(conn, due.map_or(stalled, |due| due.min(stalled)));
                 }
             }
-            None => {}
         }
     }
 
@@ -55,17 +67,12 @@ impl Proxy {
         self.set_deadline(conn, limit.map_or(due, |limit| limit.min(due)));
     }
 
-    /// A client's connection watches over its exchange, too.
-    fn touch_client(&mut self, conn: ConnId, id: ExchangeId, now: Moment) {
-        let stalled = now + self.settings.stall;
-        let due = self.exchanges.get(id).and_then(Exchange::due);
-        self.set_deadline(conn, due.map_or(stalled, |due| due.min(stalled)));
-    }
-
-    fn is_awaited(&self, id: ExchangeId) -> bool {
-        self.exchanges
-            .get(id)
-            .is_some_and(|exchange| matches!(exchange.response, Response::Awaited { .. }))
+    /// How long nothing may move on a connection. Of a tunnel only one that does not take what is queued is in arrears.
+    fn patience(&self, exchange: &Exchange, queued: usize) -> Duration {
+        match exchange.is_tunnel && queued == 0 {
+            true => self.settings.tunnel,
+            false => self.settings.stall,
+        }
     }
 
     pub(super) fn on_tick(&mut self, now: Moment) {
@@ -136,6 +143,9 @@ impl Proxy {
         let Some(exchange) = self.exchanges.get(id) else {
             return;
         };
+        if exchange.is_tunnel {
+            return self.on_tunnel_due(conn, id, now);
+        }
         let Some(entry) = self.conns.get(conn) else {
             return;
         };
@@ -172,6 +182,9 @@ impl Proxy {
         };
         if exchange.attempt_due().is_some_and(|due| due <= now) {
             return self.on_time_up(id, Failure::AttemptDeadline, now);
+        }
+        if exchange.is_tunnel {
+            return self.on_tunnel_due(conn, id, now);
         }
         let waits_for_body = !exchange.request_body.is_complete() && entry.queued == 0;
         match exchange.response {

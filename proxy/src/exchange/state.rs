@@ -29,6 +29,10 @@ pub struct Exchange {
     /// Whether the client's connection outlives the exchange.
     pub persistence: Persistence,
     pub request_body: BodyDecoder,
+    /// The client wants its connection to become something else.
+    pub asks_upgrade: bool,
+    /// It has: bodies are what goes either way, to its end.
+    pub is_tunnel: bool,
     /// When its head had come whole.
     pub began: Moment,
     pub response: Response,
@@ -103,6 +107,8 @@ impl Exchange {
             persistence: head.persistence(),
             began: now,
             request_body: BodyDecoder::of_request(head.framing(), BodyForm::Framed),
+            asks_upgrade: false,
+            is_tunnel: false,
             response: Response::Awaited { interim: 0 },
             replay,
             request_sent_at: now,

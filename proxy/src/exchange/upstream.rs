@@ -184,6 +184,9 @@ impl Proxy {
         };
         match state {
             UpstreamState::Idle => self.close_idle(conn, now),
+            UpstreamState::InExchange(id) if self.is_tunnel(id) => {
+                self.on_tunnel_endpoint_ended(id, end, now);
+            }
             UpstreamState::InExchange(id) => {
                 self.on_ended_in_exchange(conn, id, end, has_partial_head, now)
             }

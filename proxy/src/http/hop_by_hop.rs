@@ -111,6 +111,7 @@ impl Known {
 pub(super) struct ConnectionOptions {
     pub close: bool,
     pub keep_alive: bool,
+    pub upgrade: bool,
     /// Some option may be the name of a field.
     pub names_fields: bool,
     count: u8,
@@ -137,6 +138,8 @@ impl ConnectionOptions {
                 self.close = true;
             } else if is_same(option, b"keep-alive") {
                 self.keep_alive = true;
+            } else if is_same(option, b"upgrade") {
+                self.upgrade = true;
             } else if Known::from_name(option).is_removable() {
                 self.names_fields = true;
             }

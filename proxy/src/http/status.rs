@@ -11,6 +11,7 @@ pub struct Status(u16);
 pub struct InvalidStatus(u16);
 
 impl Status {
+    pub const SWITCHING_PROTOCOLS: Self = Self(101);
     pub const OK: Self = Self(200);
     pub const FOUND: Self = Self(302);
     pub const BAD_REQUEST: Self = Self(400);
@@ -31,14 +32,14 @@ impl Status {
         self.0
     }
 
-    /// 1xx: another response to the same request follows.
+    /// 1xx but 101: another response to the same request follows.
     pub const fn is_interim(self) -> bool {
-        self.0 < 200
+        self.0 < 200 && self.0 != 101
     }
 
     /// Whether such a response ends with its head whatever its fields say (RFC 9112, section 6.3).
     pub const fn is_bodiless(self) -> bool {
-        self.is_interim() || matches!(self.0, 204 | 304)
+        matches!(self.0, 0..200 | 204 | 304)
     }
 
     /// The phrase of the registered code, for the codes the proxy answers with itself.

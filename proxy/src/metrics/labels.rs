@@ -168,6 +168,8 @@ pub enum Unmirrored {
     TooMany,
     /// It names no host (HTTP/1.0 only).
     NoHost,
+    /// It asks for another protocol on its connection.
+    Upgrade,
     /// The backend has no endpoint to pick.
     NoEndpoint,
     /// The idle connection it was put on had been closed by the endpoint.
@@ -179,6 +181,7 @@ label!(Unmirrored {
     Incomplete = "incomplete",
     TooMany = "too-many",
     NoHost = "no-host",
+    Upgrade = "upgrade",
     NoEndpoint = "no-endpoint",
     StaleConnection = "stale-connection",
 });

@@ -75,6 +75,8 @@ pub struct WorkerCounters {
     pub requests: Counter,
     /// Final responses sent, ours included.
     pub responses: CounterOf<ResponseClass>,
+    /// Connections that became tunnels.
+    pub tunnels: Counter,
     /// Responses we made ourselves, by cause.
     pub local_replies: CounterOf<LocalCause>,
     /// Requests whose client went away before the response ended.

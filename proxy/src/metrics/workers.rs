@@ -152,6 +152,11 @@ impl Sums<'_> {
             |worker| &worker.local_replies,
         );
         self.counter(
+            "weir_tunnels_total",
+            "Connections that became tunnels by an upgrade, such as to WebSocket.",
+            |worker| &worker.tunnels,
+        );
+        self.counter(
             "weir_client_cancelled_total",
             "Requests whose client went away before the response ended.",
             |worker| &worker.client_cancelled,

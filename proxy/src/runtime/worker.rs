@@ -230,6 +230,7 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
                 }
                 Action::Pause { conn } => self.connections.pause(conn),
                 Action::Resume { conn } => self.connections.resume(conn),
+                Action::Unmeasure { conn } => self.stop_measuring(conn),
                 Action::Shutdown { conn } => self.connections.shutdown(conn),
                 Action::Close { conn } => self.connections.close(conn),
                 Action::Abort { conn } => self.connections.abort(conn),

@@ -30,6 +30,18 @@ impl Exchange<'_> {
         Ok(length)
     }
 
+    /// The next byte of whatever comes behind the head; nothing once the client's side has ended.
+    pub fn next_byte(&mut self) -> io::Result<Option<u8>> {
+        let mut byte = None;
+        let read = self.wire.read_body(Framing::Length(1), |bytes| {
+            byte = bytes.first().copied();
+        });
+        match read {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+            read => read.map(|_| byte),
+        }
+    }
+
     /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(received) = self.received.take() {

@@ -16,6 +16,8 @@ pub fn text() -> String {
         head,
         idle,
         stall,
+        tunnel,
+        max_mirrored,
         upstream_idle,
         linger,
         grace,
@@ -43,6 +45,7 @@ pub fn text() -> String {
             "--idle-timeout",
         ),
         line("progress of a body", length(stall), ""),
+        line("byte through a tunnel", length(tunnel), ""),
         line("idle connection to an endpoint", length(upstream_idle), ""),
         line("client that reads no more", length(linger), ""),
         line("size of a head", format!("{} B", limits.head), ""),
@@ -51,6 +54,11 @@ pub fn text() -> String {
         line(
             "tries of a request",
             format!("{tries}, if no connection stands"),
+            "",
+        ),
+        line(
+            "copies for mirrors on their way",
+            format!("{max_mirrored} a worker"),
             "",
         ),
         line(

@@ -87,6 +87,9 @@ impl Proxy {
         if !is_read || self.request_head.host(head).is_none() {
             return Err(Unmirrored::NoHost);
         }
+        if self.request_head.upgrade(head).is_some() {
+            return Err(Unmirrored::Upgrade);
+        }
         if let RequestFraming::Length(length) = self.request_head.framing()
             && length > MAX_BODY as u64
         {

@@ -7,7 +7,7 @@ use crate::conn::{Input, MirrorId};
 use crate::exchange::Failure;
 use crate::exchange::responses::MAX_INTERIM;
 use crate::exchange::state::Response;
-use crate::http::h1::{BodyDecoder, BodyError, BodyForm};
+use crate::http::h1::{BodyDecoder, BodyError, BodyForm, HeadError};
 use crate::metrics::Unmirrored;
 use crate::moment::Moment;
 use crate::seam::{ConnId, End};
@@ -86,6 +86,9 @@ impl Proxy {
                 }
             }
             return Ok(());
+        }
+        if self.response_head.is_switch() {
+            return Err(Failure::ResponseHead(HeadError::UnaskedSwitch));
         }
         let (conn, sent_at) = (attempt.upstream, attempt.request_sent_at);
         let sample_before = attempt.sample_before;

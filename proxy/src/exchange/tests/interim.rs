@@ -108,10 +108,7 @@ fn interim_responses_that_trickle_do_not_move_the_deadline() {
 fn a_switch_nobody_asked_for_is_refused() {
     let mut world = World::new();
     let client = world.client();
-    world.send(
-        client,
-        "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
-    );
+    world.send(client, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\n\r\n");
     let endpoint = world.endpoint();
     assert_eq!(world.read(endpoint), forwarded(&get("/")));
     world.send(

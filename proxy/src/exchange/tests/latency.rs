@@ -148,3 +148,25 @@ fn the_request_sent_again_is_timed_from_its_second_sending() {
     world.send(fresh, ok("x"));
     assert_latency(&world, millis(20), LatencySource::Worker);
 }
+
+#[test]
+fn a_response_that_begins_before_its_request_has_ended_is_the_last_the_kernel_measures() {
+    let mut world = World::of(Setup {
+        is_measured: true,
+        ..Setup::default()
+    });
+    let client = world.client();
+    world.send(client, get("/"));
+    let endpoint = world.endpoint();
+    world.send(endpoint, ok("x"));
+    assert!(!world.is_unmeasured(endpoint));
+    world.send(
+        client,
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na",
+    );
+    world.send(endpoint, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+    assert!(world.is_unmeasured(endpoint));
+    world.send(client, "b");
+    world.send(endpoint, "b");
+    assert_eq!(world.outcomes(), [2, 0, 0]);
+}

@@ -32,6 +32,7 @@ mod routing;
 mod rule_timeouts;
 mod second_best;
 mod splitting;
+mod tunnelling;
 
 use std::fmt::Display;
 use std::time::Duration;

@@ -47,6 +47,8 @@ pub enum News {
 
 #[derive(Debug)]
 pub struct Wire {
+    /// The kernel was told to measure it no more.
+    pub is_unmeasured: bool,
     pub side: Side,
     pub stage: Stage,
     pub ending: Ending,
@@ -73,6 +75,7 @@ impl Wire {
             Side::Endpoint(_) => Stage::Connecting,
         };
         Self {
+            is_unmeasured: false,
             side,
             stage,
             ending: Ending::No,

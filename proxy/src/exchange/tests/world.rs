@@ -205,6 +205,11 @@ impl World {
         !self.wires[&conn].is_gone() && self.ending(conn) == Ending::No
     }
 
+    /// The kernel was told to measure this connection no more.
+    pub fn is_unmeasured(&self, conn: ConnId) -> bool {
+        self.wires[&conn].is_unmeasured
+    }
+
     pub fn is_paused(&self, conn: ConnId) -> bool {
         self.wires[&conn].is_paused
     }
@@ -334,6 +339,7 @@ impl World {
             }
             Action::Pause { conn } => self.living(conn).on_pause(),
             Action::Resume { conn } => self.living(conn).on_resume(),
+            Action::Unmeasure { conn } => self.living(conn).is_unmeasured = true,
             Action::Shutdown { conn } => self.living(conn).on_end(Ending::Shutdown),
             Action::Close { conn } => self.living(conn).on_end(Ending::Close),
             Action::Abort { conn } => self.living(conn).on_end(Ending::Abort),

@@ -100,6 +100,14 @@ impl BodyDecoder {
         Self { state, form }
     }
 
+    /// Of what is no message: all of it, until its end.
+    pub fn of_tunnel() -> Self {
+        Self {
+            state: State::UntilClose,
+            form: BodyForm::Framed,
+        }
+    }
+
     /// Whether the last byte of the body has been seen. Input after it belongs to the next message.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Complete)

@@ -71,6 +71,8 @@ impl ResponseEncoding {
             version: client,
             persistence: match framing {
                 ResponseFraming::UntilClose => Persistence::Close,
+                // What follows is not HTTP.
+                _ if head.is_switch() => Persistence::Close,
                 _ => persistence,
             },
             framing,
@@ -126,7 +128,17 @@ pub fn write_request(
     if head.notes.accepts_trailers {
         out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
     }
+    if let Some(protocol) = head.upgrade(bytes) {
+        write_upgrade(out, protocol);
+    }
     write_forwarded(out, bytes, head, forwarding, host);
+}
+
+/// The only protocol that is let through from hop to hop.
+fn write_upgrade(out: &mut Vec<u8>, protocol: &[u8]) {
+    out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: ");
+    out.extend_from_slice(protocol);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn write_request_line(runs: &mut Runs<'_>, head: &RequestHead) {
@@ -211,7 +223,12 @@ pub fn write_response(
     if is_chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
-    if !head.is_interim() {
+    if head.is_switch() {
+        let mut upgrades = head.fields.iter();
+        if let Some(upgrade) = upgrades.find(|field| field.known() == Known::Upgrade) {
+            write_upgrade(out, upgrade.value(bytes));
+        }
+    } else if !head.is_interim() {
         out.extend_from_slice(connection_line(encoding.version, encoding.persistence));
     }
     out.extend_from_slice(b"\r\n");

@@ -4,7 +4,7 @@
 use crate::http::authority::is_authority;
 use crate::http::fields::Fate;
 use crate::http::framing::FramingFields;
-use crate::http::grammar::{elements, name_end};
+use crate::http::grammar::{elements, is_name, is_same, name_end};
 use crate::http::hop_by_hop::ConnectionOptions;
 use crate::http::{
     Field, FieldEdits, Fields, Known, Method, Persistence, RequestFraming, Span, Version,
@@ -46,6 +46,7 @@ pub(super) struct Notes {
     connection: ConnectionOptions,
     host: Option<Span>,
     expects_continue: bool,
+    upgrade: Option<Span>,
     pub accepts_trailers: bool,
     pub has_forwarded_for: bool,
 }
@@ -166,6 +167,21 @@ impl RequestHead {
         self.notes.expects_continue && self.framing != RequestFraming::None
     }
 
+    /// What the client wants to speak on this connection in the place of HTTP/1.1, if it can be let: not another HTTP,
+    /// whose requests would go past everything that is done to requests, nor TLS, and not in the middle of a body.
+    pub fn upgrade<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let protocol = self.notes.upgrade?.of(bytes);
+        let is_wanted = self.notes.connection.upgrade && self.framing == RequestFraming::None;
+        let name = protocol
+            .split(|byte| *byte == b'/')
+            .next()
+            .unwrap_or_default();
+        let is_http = is_same(name, b"http") || is_same(name, b"h2c") || is_same(name, b"h2");
+        let is_tls = is_same(name, b"tls");
+        (is_wanted && is_name(name) && !protocol.contains(&b',') && !is_http && !is_tls)
+            .then_some(protocol)
+    }
+
     /// Bytes of the head with tolerated empty lines before it and its last empty line.
     pub fn length(&self) -> usize {
         self.length
@@ -216,6 +232,13 @@ impl Notes {
             Known::Te => {
                 self.accepts_trailers |=
                     elements(value).any(|coding| coding.eq_ignore_ascii_case(b"trailers"));
+            }
+            // Several, or a list, leave open what would be spoken: nothing is asked for then.
+            Known::Upgrade if version == Version::Http11 => {
+                self.upgrade = match self.upgrade {
+                    None => Some(field.value),
+                    Some(_) => Some(Span::default()),
+                };
             }
             Known::XForwardedFor => {
                 self.has_forwarded_for = true;

@@ -93,6 +93,7 @@ impl ResponseHead {
             .of_response(line.version, line.status, method)?;
         self.persistence = match self.framing {
             ResponseFraming::UntilClose => Persistence::Close,
+            _ if line.status == Status::SWITCHING_PROTOCOLS => Persistence::Close,
             _ => persistence(line.version, notes.connection),
         };
         self.line = line;
@@ -117,7 +118,12 @@ impl ResponseHead {
         self.line.reason.of(bytes)
     }
 
-    /// 1xx: the final response follows. Clients of HTTP/1.0 do not expect one (RFC 9110, section 15.2).
+    /// 101: what follows is not HTTP. Whether it was asked for is the caller's to look at.
+    pub fn is_switch(&self) -> bool {
+        self.line.status == Status::SWITCHING_PROTOCOLS
+    }
+
+    /// 1xx but 101: the final response follows. Clients of HTTP/1.0 do not expect one (RFC 9110, section 15.2).
     pub fn is_interim(&self) -> bool {
         self.line.status.is_interim()
     }
@@ -154,7 +160,7 @@ impl Notes {
                 self.framing.on_length(value)?;
                 spell_length(field, value);
                 // RFC 9110, section 8.6: such responses have no length to state.
-                if status.is_interim() || status.code() == 204 {
+                if matches!(status.code(), 0..200 | 204) {
                     field.fate = Fate::Drop;
                 }
             }
@@ -226,9 +232,5 @@ fn parse_status(digits: [u8; 3]) -> Result<Status, HeadError> {
     let code = digits
         .iter()
         .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
-    // The proxy passes no Upgrade on, so nothing can have asked for a switch.
-    if code == 101 {
-        return Err(HeadError::UnaskedSwitch);
-    }
     Status::try_from(code).map_err(|_| HeadError::StatusLine)
 }

@@ -85,7 +85,7 @@ fn fields_of_this_hop_end_here() {
         ("Proxy-Connection: keep-alive", ""),
         ("Proxy-Authorization: Basic eA==", ""),
         ("Proxy-Authenticate: Basic", ""),
-        ("Upgrade: websocket\r\nConnection: Upgrade", ""),
+        ("Upgrade: websocket", ""),
         (
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk",
             "",

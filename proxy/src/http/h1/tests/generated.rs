@@ -190,6 +190,7 @@ proptest! {
         prop_assert_eq!(again.expects_continue(), head.expects_continue());
         prop_assert_eq!(again.persistence(), Persistence::KeepAlive);
         prop_assert_eq!(again.version(), Version::Http11);
+        prop_assert_eq!(again.upgrade(&out), head.upgrade(&bytes));
     }
 
     #[test]

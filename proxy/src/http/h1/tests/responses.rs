@@ -25,7 +25,7 @@ fn status_lines_are_version_status_and_reason() {
         ("HTTP/2.0 200 OK", Err(HeadError::Version)),
         ("HTTP/1.2 200 OK", Err(HeadError::Version)),
         ("HTTP/1.1 200 a\x01", Err(HeadError::ControlByte)),
-        ("HTTP/1.1 101 Switching", Err(HeadError::UnaskedSwitch)),
+        ("HTTP/1.1 101 Switching", Ok((101, "Switching"))),
     ];
     for (line, expected) in rows {
         let bytes = format!("{line}\r\n\r\n");
