@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::iter::repeat;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +17,10 @@ use crate::scenario::{PORT, Scenario};
 pub struct Said<'a> {
     /// More keys of the rule, as `retry: {attempts: 2}`, on lines of their own without indent.
     pub rule: &'a str,
+    /// More keys of the Service, as `trafficDistribution: PreferClose`.
+    pub service: &'a str,
+    /// More keys of each endpoint, as `zone: a`; of none, if there are fewer.
+    pub endpoints: &'a [&'a str],
     /// More documents, each begun by `---`.
     pub documents: &'a str,
 }
@@ -32,8 +37,10 @@ impl Documents {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-documents-{}-{number}.yaml", std::process::id());
+        let keys = said.endpoints.iter().copied().chain(repeat(""));
         let endpoints: Vec<String> = endpoints
-            .map(|endpoint| format!("{{addresses: [{}]}}", endpoint.ip()))
+            .zip(keys)
+            .map(|(endpoint, keys)| format!("{{addresses: [{}], {keys}}}", endpoint.ip()))
             .collect();
         let rule: String = said
             .rule
@@ -59,7 +66,7 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {{name: shop}}
-spec: {{ports: [{{port: 80}}]}}
+spec: {{ports: [{{port: 80}}], {}}}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -70,6 +77,7 @@ endpoints: [{}]
 {}",
             listen.ip(),
             listen.port(),
+            said.service,
             endpoints.join(", "),
             said.documents,
         );
@@ -80,6 +88,11 @@ endpoints: [{}]
 
     /// A scenario that is served from documents; they must outlive its start only.
     pub fn scenario(scripts: Vec<Script>, said: Said<'_>) -> Result<Scenario> {
+        Self::scenario_with(scripts, said, &[])
+    }
+
+    /// The same, with more flags.
+    pub fn scenario_with(scripts: Vec<Script>, said: Said<'_>, flags: &[&str]) -> Result<Scenario> {
         let mut written = None;
         let scenario = Scenario::start(scripts, |star, mut options| {
             let endpoints = star.endpoints.iter();
@@ -87,6 +100,7 @@ endpoints: [{}]
             let documents = Self::write(options.listen[0], endpoints, said);
             let documents = written.insert(documents.expect("a writable folder"));
             options.config = Some(documents.path().to_owned());
+            options.more = flags.iter().map(|flag| (*flag).to_owned()).collect();
             options
         });
         drop(written);

@@ -197,6 +197,7 @@ fn a_mirror_sees_every_request_and_is_never_waited_for() -> Result<()> {
         let said = Said {
             rule: "filters: [{type: RequestMirror, requestMirror: {backendRef: {name: copies, port: 80}}}]",
             documents: &service("copies", address(1)),
+            ..Said::default()
         };
         let endpoints = [SocketAddr::new(address(0), PORT)].into_iter();
         let documents = Documents::write(options.listen[0], endpoints, said);

@@ -1,17 +1,15 @@
 //! Services that prefer near endpoints: the far ones stand in while the near ones are out, or are never used.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
 use weir_tests::client::Client;
+use weir_tests::documents::{Documents, Said};
 use weir_tests::endpoint::Script;
 use weir_tests::endpoint::scripts::script;
-use weir_tests::scenario::{PORT, Scenario};
+use weir_tests::scenario::Scenario;
 use weir_tests::skip::{Need, can_run};
 use weir_tests::wait::becomes_true;
 
@@ -23,15 +21,6 @@ const PLACES: [&str; 3] = [
     "zone: b, nodeName: b1",
 ];
 
-/// A file that is gone with the test.
-struct File(PathBuf);
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Answers with its name, or with 500 while it fails.
 fn named(name: &'static str, fails: &Arc<AtomicBool>) -> Script {
     let fails = Arc::clone(fails);
@@ -41,75 +30,30 @@ fn named(name: &'static str, fails: &Arc<AtomicBool>) -> Script {
     })
 }
 
-/// A Service with one of its keys set, over endpoints at [`PLACES`].
-fn documents(listen: SocketAddr, preference: &str, endpoints: &[String]) -> String {
-    format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{name: web}}
-spec:
-  addresses: [{{value: \"{}\"}}]
-  listeners: [{{name: http, port: {}, protocol: HTTP}}]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {{name: any}}
-spec:
-  parentRefs: [{{name: web}}]
-  rules: [{{backendRefs: [{{name: shop, port: 80}}]}}]
----
-apiVersion: v1
-kind: Service
-metadata: {{name: shop}}
-spec: {{ports: [{{port: 80}}], {preference}}}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {{name: shop-1, labels: {{kubernetes.io/service-name: shop}}}}
-addressType: IPv4
-ports: [{{port: {PORT}}}]
-endpoints: [{}]
----
+const QUICK_TO_EJECT: &str = "---
 apiVersion: agentgateway.dev/v1alpha1
 kind: AgentgatewayPolicy
-metadata: {{name: quick-to-eject}}
+metadata: {name: quick-to-eject}
 spec:
-  targetRefs: [{{kind: Service, name: shop}}]
-  backend: {{health: {{eviction: {{duration: 1s, consecutiveFailures: 2}}}}}}
-",
-        listen.ip(),
-        listen.port(),
-        endpoints.join(", ")
-    )
-}
+  targetRefs: [{kind: Service, name: shop}]
+  backend: {health: {eviction: {duration: 1s, consecutiveFailures: 2}}}
+";
 
-fn start(
-    name: &str,
-    preference: &str,
-    own: &[&str],
-    near: &Arc<AtomicBool>,
-) -> Result<(Scenario, File)> {
-    let file = File(std::env::temp_dir().join(format!("weir-{name}-{}.yaml", std::process::id())));
+/// A Service that prefers, over endpoints at [`PLACES`], and a proxy whose flags say where it is.
+fn start(preference: &str, own: &[&str], near_fails: &Arc<AtomicBool>) -> Result<Scenario> {
     let never = Arc::new(AtomicBool::new(false));
     let scripts = vec![
-        named("near", near),
-        named("near", near),
+        named("near", near_fails),
+        named("near", near_fails),
         named("far", &never),
     ];
-    let scenario = Scenario::start(scripts, |star, mut options| {
-        let endpoints: Vec<String> = star
-            .endpoints
-            .iter()
-            .zip(PLACES)
-            .map(|(peer, place)| format!("{{addresses: [{}], {place}}}", peer.address()))
-            .collect();
-        let text = documents(options.listen[0], preference, &endpoints);
-        fs::write(&file.0, text).expect("a writable folder");
-        options.config = Some(file.0.clone());
-        options.more = own.iter().map(|&word| word.to_owned()).collect();
-        options
-    })?;
-    Ok((scenario, file))
+    let said = Said {
+        service: preference,
+        endpoints: &PLACES,
+        documents: QUICK_TO_EJECT,
+        ..Said::default()
+    };
+    Documents::scenario_with(scripts, said, own)
 }
 
 /// Statuses with who answered.
@@ -129,7 +73,7 @@ fn far_endpoints_stand_in_while_all_near_ones_are_ejected() -> Result<()> {
     let fails = Arc::new(AtomicBool::new(false));
     let own = ["--locality", "r1/a", "--node-name", "a9"];
     let preference = "trafficDistribution: PreferClose";
-    let (scenario, _file) = start("failover", preference, &own, &fails)?;
+    let scenario = start(preference, &own, &fails)?;
     let mut client = scenario.client()?;
     let all_near = vec![(200, "near".to_owned()); 20];
     assert_eq!(answers(&mut client, 20)?, all_near);
@@ -169,7 +113,7 @@ fn a_service_that_is_local_uses_the_proxys_node_or_answers_503() -> Result<()> {
     }
     let fails = Arc::new(AtomicBool::new(false));
     let preference = "internalTrafficPolicy: Local";
-    let (scenario, _file) = start("local", preference, &["--node-name", "a1"], &fails)?;
+    let scenario = start(preference, &["--node-name", "a1"], &fails)?;
     assert_eq!(
         answers(&mut scenario.client()?, 20)?,
         vec![(200, "near".to_owned()); 20]
@@ -182,7 +126,7 @@ fn a_service_that_is_local_uses_the_proxys_node_or_answers_503() -> Result<()> {
     assert_eq!(seen, [20, 0, 0]);
     drop(scenario);
 
-    let (scenario, _file) = start("strict", preference, &["--node-name", "c1"], &fails)?;
+    let scenario = start(preference, &["--node-name", "c1"], &fails)?;
     let mut client = scenario.client()?;
     let answer = client.get("/")?;
     assert_eq!(answer.status(), 503);
