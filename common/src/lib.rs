@@ -30,7 +30,9 @@ pub use rows::{
     EndpointReadingCells, EndpointStateCells, EndpointWireCells, FlowSampleCells, MetaCells,
     WorkerCells, WorkerSteeredCells,
 };
-pub use steering::{LISTENER_GROUPS, ListenerGroup};
+pub use steering::{
+    LISTENER_GROUPS, ListenerGroup, VIP_PREFIXES, VIP_RANGES, Vip, VipKey, VipRange,
+};
 #[cfg(feature = "user")]
 pub use table::{Cells, Table};
 

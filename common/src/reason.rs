@@ -32,6 +32,10 @@ pub enum Reason {
     Passed = 12,
     /// XDP: from a denied source, dropped.
     Denied = 13,
+    /// A new connection to a virtual address was given to its listener.
+    ToVip = 14,
+    /// A virtual address has an entry and no socket: the connection was left to ordinary ones.
+    VipUnserved = 15,
 }
 
 impl Reason {
@@ -39,7 +43,7 @@ impl Reason {
     pub const COUNT: u32 = Self::ALL.len() as u32;
 
     /// Every reason, in the order of `REASON`.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::NotMeasured,
         Self::Unwalked,
         Self::Measured,
@@ -54,6 +58,8 @@ impl Reason {
         Self::TurnedAway,
         Self::Passed,
         Self::Denied,
+        Self::ToVip,
+        Self::VipUnserved,
     ];
 
     /// A word for metrics.
@@ -73,6 +79,8 @@ impl Reason {
             Self::TurnedAway => "turned_away",
             Self::Passed => "passed",
             Self::Denied => "denied",
+            Self::ToVip => "to_vip",
+            Self::VipUnserved => "vip_unserved",
         }
     }
 
@@ -85,6 +93,8 @@ impl Reason {
                 | Self::LoadStale
                 | Self::NotSteered
                 | Self::TurnedAway
+                | Self::ToVip
+                | Self::VipUnserved
         )
     }
 }

@@ -1,7 +1,7 @@
 //! Weir's kernel programs. `wire_egress` and `wire_ingress` look at every packet an interface sends and receives and
 //! measure the upstream connections workers have registered. They pass whatever they see, count instead of logging,
-//! and decide nothing. `pick_worker` decides which worker's socket a new connection is for. `xdp_ingress`, where it is
-//! attached, drops what the deny list names.
+//! and decide nothing. `vip_lookup` decides which listener a new connection is for, and `pick_worker` which worker's
+//! socket. `xdp_ingress`, where it is attached, drops what the deny list names.
 //!
 //! A packet is `read`; a SYN and its answer are `connect`'s, everything else of a registered connection is `flow`'s,
 //! and both count into the row of the endpoint.
@@ -21,19 +21,21 @@ mod segment;
 #[cfg(target_arch = "bpf")]
 mod tables;
 #[cfg(target_arch = "bpf")]
+mod vip_lookup;
+#[cfg(target_arch = "bpf")]
 mod xdp;
 
 #[cfg(target_arch = "bpf")]
 mod programs {
     use aya_ebpf::bindings::TC_ACT_UNSPEC;
     use aya_ebpf::bindings::sk_action::{SK_DROP, SK_PASS};
-    use aya_ebpf::macros::{classifier, sk_reuseport};
-    use aya_ebpf::programs::{SkReuseportContext, TcContext};
+    use aya_ebpf::macros::{classifier, sk_lookup, sk_reuseport};
+    use aya_ebpf::programs::{SkLookupContext, SkReuseportContext, TcContext};
     use weir_common::Reason;
 
     use crate::count::count;
     use crate::segment::{Direction, Segment};
-    use crate::{connect, flow, pick_worker};
+    use crate::{connect, flow, pick_worker, vip_lookup};
 
     #[classifier]
     pub fn wire_egress(context: TcContext) -> i32 {
@@ -58,6 +60,15 @@ mod programs {
             Reason::TurnedAway => SK_DROP,
             _ => SK_PASS,
         }
+    }
+
+    #[sk_lookup]
+    pub fn vip_lookup(context: SkLookupContext) -> u32 {
+        if let Some(reason) = vip_lookup::find(&context) {
+            count(reason);
+        }
+        // Without a socket of ours, the kernel looks for others.
+        SK_PASS
     }
 
     #[inline(always)]

@@ -5,12 +5,14 @@
 //! promised, whichever is more. Where nobody drawn has said anything lately, the kernel's hash decides as if there were no
 //! program.
 
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::bpf_sk_select_reuseport;
 use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_get_socket_cookie, bpf_ktime_get_ns};
 use aya_ebpf::programs::SkReuseportContext;
 use weir_common::{ListenerGroup, Reason};
 
 use crate::count::add;
-use crate::tables::{LISTENER, LISTENER_GROUP, WORKER, WORKER_STEERED};
+use crate::tables::{LISTENER, LISTENER_GROUP, VIP_LISTENER, WORKER, WORKER_STEERED};
 
 /// Who has said nothing for this long is not asked.
 const STALE_NS: u64 = 1_000_000_000;
@@ -110,9 +112,14 @@ fn load(worker: u32, now: u64) -> Option<u64> {
 
 #[inline(always)]
 fn give(context: &SkReuseportContext, group: &ListenerGroup, worker: u32) -> Result<(), Reason> {
-    LISTENER
-        .select_reuseport(context, group.first.wrapping_add(worker))
-        .map_err(|_| Reason::NotSteered)?;
+    let row = group.first.wrapping_add(worker);
+    let selected = match group.is_vip {
+        0 => LISTENER.select_reuseport(context, row).is_ok(),
+        _ => select_vip(context, row),
+    };
+    if !selected {
+        return Err(Reason::NotSteered);
+    }
     if let Some(steered) = WORKER_STEERED.get_ptr_mut(worker) {
         // SAFETY: the pointer comes from the table's lookup, and rows live as long as the table.
         let counter = unsafe { &raw mut (*steered).connections };
@@ -120,4 +127,13 @@ fn give(context: &SkReuseportContext, group: &ListenerGroup, worker: u32) -> Res
         unsafe { add(counter, 1) };
     }
     Ok(())
+}
+
+/// The library offers this for the other kind of table alone.
+#[inline(always)]
+fn select_vip(context: &SkReuseportContext, mut row: u32) -> bool {
+    let table = (&raw const VIP_LISTENER).cast_mut();
+    let row = &raw mut row;
+    // SAFETY: the context is the program's, the table a map of sockets, and the row a u32 that outlives the call.
+    unsafe { bpf_sk_select_reuseport(context.as_ptr().cast(), table.cast(), row.cast(), 0) == 0 }
 }

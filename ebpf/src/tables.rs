@@ -3,11 +3,14 @@
 use aya_ebpf::Global;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ReusePortSockArray};
+use aya_ebpf::maps::{
+    Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ReusePortSockArray, SockMap,
+};
 use weir_common::{
     Address, EndpointAttempts, EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad,
     EndpointOutlook, EndpointReading, EndpointState, EndpointWire, Flow, FlowKey, FlowSample,
-    LISTENER_GROUPS, ListenerGroup, MAX_DENIED, Meta, Reason, Worker, WorkerSteered,
+    LISTENER_GROUPS, ListenerGroup, MAX_DENIED, Meta, Reason, VIP_PREFIXES, Vip, VipKey, Worker,
+    WorkerSteered,
 };
 
 /// Endpoints the tables hold, and the stride of `ENDPOINT_WIRE`. Set at load, so that programs see a constant.
@@ -61,7 +64,20 @@ pub static WORKER_STEERED: Array<WorkerSteered> = Array::with_max_entries(1, BPF
 #[map]
 pub static LISTENER: ReusePortSockArray = ReusePortSockArray::with_max_entries(1, 0);
 
-/// One entry for each socket of `LISTENER`.
+/// Sockets of listeners on virtual addresses: those of `LISTENER` cannot be assigned by `vip_lookup`.
+#[map]
+pub static VIP_LISTENER: SockMap = SockMap::with_max_entries(1, 0);
+
+/// [`VipKey`] is what the trie takes for its key: the bits that count, then the bits.
+#[map]
+pub static VIP: LpmTrie<VipBits, Vip> = LpmTrie::with_max_entries(VIP_PREFIXES, 0);
+
+/// [`VipKey`] without its length.
+pub type VipBits = [u32; 5];
+
+const _: () = assert!(size_of::<aya_ebpf::maps::lpm_trie::Key<VipBits>>() == size_of::<VipKey>());
+
+/// One entry for each socket of `LISTENER` and `VIP_LISTENER`.
 #[map]
 pub static LISTENER_GROUP: HashMap<u64, ListenerGroup> =
     HashMap::with_max_entries(LISTENER_GROUPS, 0);

@@ -13,7 +13,7 @@ pub use holds::{Hold, Snapshots};
 pub use l4::{L4Service, Transport};
 pub use lineage::Lineage;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::affinity::Affinity;
@@ -51,8 +51,67 @@ pub struct ListenerId(pub u32);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     pub address: SocketAddr,
+    /// What it is for beyond this address; None where a socket listens on it.
+    pub reach: Option<Reach>,
     /// To places among the backends.
     pub rules: Rules,
+}
+
+/// A prefix and a range of ports, beginning with an address and port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reach {
+    /// Bits of the address that count.
+    pub prefix_len: u8,
+    pub last_port: u16,
+}
+
+impl Reach {
+    /// Whether an address and port are within it, where it begins at `first`.
+    pub fn covers(self, first: SocketAddr, address: SocketAddr) -> bool {
+        first.is_ipv4() == address.is_ipv4()
+            && self.prefix(first.ip()) == self.prefix(address.ip())
+            && (first.port()..=self.last_port).contains(&address.port())
+    }
+
+    /// Whether an address has no bits that do not count.
+    pub fn begins_at(self, ip: IpAddr) -> bool {
+        let (bits, length) = bits(ip);
+        let ignored = length.saturating_sub(u32::from(self.prefix_len));
+        self.prefix(ip).checked_shl(ignored).unwrap_or(0) == bits
+    }
+
+    /// The bits of an address that count.
+    fn prefix(self, ip: IpAddr) -> u128 {
+        let (bits, length) = bits(ip);
+        let ignored = length.saturating_sub(u32::from(self.prefix_len));
+        bits.checked_shr(ignored).unwrap_or(0)
+    }
+}
+
+/// An address as a number, and how many bits it has.
+fn bits(ip: IpAddr) -> (u128, u32) {
+    match ip {
+        IpAddr::V4(ip) => (ip.to_bits().into(), 32),
+        IpAddr::V6(ip) => (ip.to_bits(), 128),
+    }
+}
+
+impl Listener {
+    /// Where it is, in words: `10.0.0.1:80`, `10.1.0.0/16:8000-8099`.
+    pub fn place(&self) -> String {
+        let Some(reach) = self.reach else {
+            return self.address.to_string();
+        };
+        let first = self.address.port();
+        let ports = match reach.last_port {
+            last if last == first => first.to_string(),
+            last => format!("{first}-{last}"),
+        };
+        match self.address.ip() {
+            IpAddr::V4(ip) => format!("{ip}/{}:{ports}", reach.prefix_len),
+            IpAddr::V6(ip) => format!("[{ip}/{}]:{ports}", reach.prefix_len),
+        }
+    }
 }
 
 /// What clients can reach, with its numbers.
@@ -134,6 +193,7 @@ impl Plan {
     pub fn quick(listen: &[SocketAddr], targets: &[Target]) -> Self {
         let listener = |address: &SocketAddr| Listener {
             address: *address,
+            reach: None,
             rules: Rules::always(Split::one(0)),
         };
         Self {

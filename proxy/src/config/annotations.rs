@@ -2,6 +2,7 @@
 //! one Weir reads are told.
 
 use super::document::Metadata;
+use super::gateway::PORTS_ANNOTATION;
 use super::locality;
 use super::reader::{Cursor, closest};
 use super::service::{SERVICE_LABEL, WEIGHT_ANNOTATION};
@@ -13,6 +14,7 @@ const OURS: &str = "weir.dev/";
 pub fn check(metadata: &Metadata<'_>, kind: &str) {
     let (labels, annotations): (&[&str], &[&str]) = match kind {
         "EndpointSlice" => (&LABELS, &[WEIGHT_ANNOTATION]),
+        "Gateway" => (&[], &[PORTS_ANNOTATION]),
         _ => (&[], &[]),
     };
     if let Some(at) = &metadata.labels {

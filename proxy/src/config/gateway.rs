@@ -6,7 +6,12 @@ use super::document::{Metadata, checked_name};
 use super::reader::{Cursor, Object};
 use super::resources::{Gateway, GatewayListener, Protocol, Resources};
 use crate::route::Host;
-use crate::snapshot::Transport;
+use crate::snapshot::{Reach, Transport};
+
+/// Annotation of a Gateway: ranges of ports of its listeners, as `http=8000-8099, other=9000-9009`.
+pub const PORTS_ANNOTATION: &str = "weir.dev/ports";
+/// Type of an address that stands for all of a prefix.
+const PREFIX: &str = "weir.dev/Prefix";
 
 pub fn read_gateway<'a>(
     object: &mut Object<'a>,
@@ -26,7 +31,7 @@ pub fn read_gateway<'a>(
     ]);
     let addresses = spec.items("addresses");
     let addresses = if addresses.is_empty() {
-        vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)]
+        vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), None)]
     } else {
         addresses.iter().filter_map(read_address).collect()
     };
@@ -52,6 +57,7 @@ pub fn read_gateway<'a>(
         }
     }
     spec.finish();
+    read_ports(&metadata, &mut listeners);
     resources.gateways.push(Gateway {
         id: metadata.id,
         addresses,
@@ -60,21 +66,79 @@ pub fn read_gateway<'a>(
     });
 }
 
-fn read_address(at: &Cursor<'_>) -> Option<IpAddr> {
+fn read_address(at: &Cursor<'_>) -> Option<(IpAddr, Option<u8>)> {
     let mut address = at.object()?;
-    if let Some(kind) = address.optional("type") {
-        kind.supported_choice(&[("IPAddress", ())], &["Hostname", "NamedAddress"])?;
-    }
+    let is_prefix = match address.optional("type") {
+        Some(kind) => {
+            let kinds = [("IPAddress", false), (PREFIX, true)];
+            kind.supported_choice(&kinds, &["Hostname", "NamedAddress"])?
+        }
+        None => false,
+    };
     let value = address.required("value")?;
     address.finish();
     let text = value.text()?;
+    if is_prefix {
+        let parsed = parse_prefix(text);
+        if parsed.is_none() {
+            value.error(format!(
+                "`{text}` is not a prefix; write one such as 203.0.113.0/24, its bits beyond the length zero"
+            ));
+        }
+        return parsed.map(|(ip, length)| (ip, Some(length)));
+    }
     let parsed = text.parse();
     if parsed.is_err() {
         value.error(format!(
             "`{text}` is not an IP address; write one such as 0.0.0.0 or ::"
         ));
     }
-    parsed.ok()
+    parsed.ok().map(|ip| (ip, None))
+}
+
+fn parse_prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (ip, length) = text.split_once('/')?;
+    let (ip, prefix_len): (IpAddr, u8) = (ip.parse().ok()?, length.parse().ok()?);
+    let most = if ip.is_ipv4() { 32 } else { 128 };
+    let reach = Reach {
+        prefix_len,
+        last_port: 0,
+    };
+    (prefix_len <= most && reach.begins_at(ip)).then_some((ip, prefix_len))
+}
+
+/// Ranges of ports begin at the port of their listener.
+fn read_ports(metadata: &Metadata<'_>, listeners: &mut [GatewayListener<'_>]) {
+    let annotations = metadata.annotations.as_ref().and_then(Cursor::object);
+    let Some(at) = annotations.and_then(|mut all| all.optional(PORTS_ANNOTATION)) else {
+        return;
+    };
+    let Some(text) = at.text() else { return };
+    for part in text.split(',').map(str::trim) {
+        let Some((name, first, last)) = parse_range(part) else {
+            at.error(format!(
+                "`{part}` is not a listener and its ports; write it as `http=8000-8099`"
+            ));
+            continue;
+        };
+        match listeners.iter_mut().find(|listener| listener.name == name) {
+            None => at.error(format!(
+                "there is no listener `{name}`; name one of the Gateway's"
+            )),
+            Some(listener) if listener.port != first => at.error(format!(
+                "the ports of `{name}` begin at {}, its port; write `{name}={}-{last}`",
+                listener.port, listener.port
+            )),
+            Some(listener) => listener.last_port = last,
+        }
+    }
+}
+
+fn parse_range(text: &str) -> Option<(&str, u16, u16)> {
+    let (name, ports) = text.split_once('=')?;
+    let (first, last) = ports.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((name, first, last))
 }
 
 fn read_listener<'a>(at: &Cursor<'a>) -> Option<GatewayListener<'a>> {
@@ -110,6 +174,7 @@ fn read_listener<'a>(at: &Cursor<'a>) -> Option<GatewayListener<'a>> {
     Some(GatewayListener {
         name: name?,
         port: port?,
+        last_port: port?,
         at_port: at_port?,
         protocol: protocol?,
         host: host?,

@@ -1,12 +1,12 @@
 //! Listeners of all Gateways, and the rules of the routes attached to them so far.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::resolve_l4::L4Listeners;
 use super::resources::{Gateway, GatewayListener, Id, Protocol};
 use crate::route::{Host, Rule, Rules};
-use crate::snapshot::{L4Service, Listener, Transport};
+use crate::snapshot::{L4Service, Listener, Reach, Transport};
 
 #[derive(Default)]
 pub struct Listeners<'r> {
@@ -16,12 +16,13 @@ pub struct Listeners<'r> {
     /// Those below HTTP.
     pub l4: L4Listeners<'r>,
     /// Where each address was first listened on.
-    taken: HashMap<(Transport, SocketAddr), String>,
+    taken: HashMap<(Transport, SocketAddr, Option<Reach>), String>,
 }
 
 struct Pending<'r> {
     listener: &'r GatewayListener<'r>,
     address: SocketAddr,
+    reach: Option<Reach>,
     /// Routes are attached one after the other.
     last_route: Option<&'r Id>,
     rules: Vec<Rule>,
@@ -39,9 +40,10 @@ impl<'r> Listeners<'r> {
 
     fn add(&mut self, gateway: &'r Gateway<'r>) {
         for listener in &gateway.listeners {
-            for ip in &gateway.addresses {
+            for (ip, prefix) in &gateway.addresses {
                 let address = SocketAddr::new(*ip, listener.port);
-                let key = (listener.protocol.transport(), address);
+                let reach = reach(listener, *ip, *prefix);
+                let key = (listener.protocol.transport(), address, reach);
                 if let Some(first) = self.taken.get(&key) {
                     let remedy = match listener.protocol {
                         Protocol::Http => {
@@ -56,6 +58,12 @@ impl<'r> Listeners<'r> {
                 }
                 self.taken.insert(key, listener.at_port.place());
                 if let Protocol::L4(transport) = listener.protocol {
+                    if reach.is_some() {
+                        listener.at_port.error(
+                            "prefixes and ranges of ports are for listeners of protocol HTTP; give this one an address and a port",
+                        );
+                        continue;
+                    }
                     self.l4.add(&gateway.id, listener, transport, address);
                     continue;
                 }
@@ -64,6 +72,7 @@ impl<'r> Listeners<'r> {
                 self.list.push(Pending {
                     listener,
                     address,
+                    reach,
                     last_route: None,
                     rules: Vec::new(),
                 });
@@ -104,9 +113,26 @@ impl<'r> Listeners<'r> {
             }
             Listener {
                 address: pending.address,
+                reach: pending.reach,
                 rules: Rules::new(pending.rules),
             }
         });
         (finished.collect(), self.l4.finish())
     }
+}
+
+/// None where one address and one port are meant. The unspecified address stands for all of its family.
+fn reach(listener: &GatewayListener<'_>, ip: IpAddr, prefix: Option<u8>) -> Option<Reach> {
+    if prefix.is_none() && listener.last_port == listener.port {
+        return None;
+    }
+    let whole = match ip {
+        ip if ip.is_unspecified() => 0,
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    };
+    Some(Reach {
+        prefix_len: prefix.unwrap_or(whole),
+        last_port: listener.last_port,
+    })
 }

@@ -49,8 +49,8 @@ pub struct Resources<'a> {
 
 pub struct Gateway<'a> {
     pub id: Id,
-    /// Where its listeners listen.
-    pub addresses: Vec<IpAddr>,
+    /// Where its listeners listen: addresses, and prefixes with their length.
+    pub addresses: Vec<(IpAddr, Option<u8>)>,
     pub listeners: Vec<GatewayListener<'a>>,
     /// No listener was left out because of a problem.
     pub is_whole: bool,
@@ -59,6 +59,8 @@ pub struct Gateway<'a> {
 pub struct GatewayListener<'a> {
     pub name: &'a str,
     pub port: u16,
+    /// The same as `port`, or more.
+    pub last_port: u16,
     pub at_port: Cursor<'a>,
     pub protocol: Protocol,
     pub host: Host,

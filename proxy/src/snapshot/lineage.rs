@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{BackendPlan, ListenerId, Numbered, Plan, Snapshot, Transport};
+use super::{BackendPlan, Listener, ListenerId, Numbered, Plan, Reach, Snapshot, Transport};
 use crate::balance::{Departed, Endpoint, EndpointRows, TablesFull};
 
 /// The current snapshot and those before it that may still be in use.
@@ -101,13 +101,14 @@ impl Lineage {
     /// A listener whose address stays keeps its number, and so does an L4 service.
     fn number(&self, plan: Plan) -> (Numbered, Vec<BackendPlan>) {
         let mut fresh = (self.next_listener..).map(ListenerId);
-        let mut known: HashMap<SocketAddr, ListenerId> = self
+        let place = |listener: &Listener| (listener.address, listener.reach);
+        let mut known: HashMap<(SocketAddr, Option<Reach>), ListenerId> = self
             .current
             .listeners()
-            .map(|(id, listener)| (listener.address, id))
+            .map(|(id, listener)| (place(listener), id))
             .collect();
         let listeners = plan.listeners.into_iter().filter_map(|listener| {
-            let id = known.remove(&listener.address).or_else(|| fresh.next())?;
+            let id = known.remove(&place(&listener)).or_else(|| fresh.next())?;
             Some((id, listener))
         });
         let listeners = listeners.collect();

@@ -16,6 +16,7 @@ mod rig;
 mod steering;
 mod traffic;
 mod tunnel;
+mod vips;
 mod xdp_hook;
 
 use std::time::Duration;

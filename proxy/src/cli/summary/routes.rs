@@ -15,7 +15,7 @@ pub fn text(plan: &Plan, labels: &[String]) -> String {
     let mut text = String::new();
     for listener in &plan.listeners {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "LISTENER {}", listener.address);
+        let _ = writeln!(text, "LISTENER {}", listener.place());
         for rule in listener.rules.iter() {
             let _ = writeln!(text, "  {}", requests(rule));
             let _ = writeln!(text, "    to {}", destination(rule, labels));

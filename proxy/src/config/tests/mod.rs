@@ -9,6 +9,7 @@ mod problems;
 mod secrets;
 mod serving;
 mod traffic;
+mod virtual_addresses;
 
 use super::*;
 

@@ -50,6 +50,9 @@ pub struct WorkerDump {
 #[serde(rename_all = "camelCase")]
 pub struct ListenerDump {
     pub address: SocketAddr,
+    /// The prefix and the range of ports it is for, where there is no socket on the address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<String>,
     /// As its Gateway says.
     #[serde(default = "http")]
     pub protocol: String,
@@ -150,6 +153,7 @@ impl ConfigDump {
         };
         let listeners = snapshot.listeners().map(|(_, listener)| ListenerDump {
             address: listener.address,
+            reach: listener.reach.map(|_| listener.place()),
             protocol: http(),
             served_by: None,
             backends: listener
@@ -161,6 +165,7 @@ impl ConfigDump {
         });
         let services = snapshot.l4_services().map(|(_, service)| ListenerDump {
             address: service.address,
+            reach: None,
             protocol: service.transport.to_string(),
             served_by: Some(l4::path(service).name().to_owned()),
             backends: service

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Dataplane;
 use super::attach::{Attachment, Hook};
 use super::interfaces::{Interface, existing_names, towards};
+use super::kernel::Kernel;
 use super::link_news::LinkNews;
 use super::watched::{InterfaceStatus, NotAttached, Watched};
 
@@ -49,6 +50,9 @@ impl Dataplane {
     pub fn detach(&self) {
         self.watched().detach();
         self.xdp().detach();
+        if let Ok(Kernel { vips: Ok(vips), .. }) = &self.kernel {
+            vips.detach();
+        }
     }
 
     /// Attaches to one more interface, by this hook and no other.

@@ -17,6 +17,7 @@ use super::programs::Programs;
 use super::steering::Steering;
 use super::syscall::HashTable;
 use super::unavailable::{Unavailable, in_one_line};
+use super::vip_lookup::VipLookup;
 use super::xdp::DenyTables;
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::runtime::ring::heap;
@@ -51,6 +52,8 @@ pub struct Kernel {
     /// Or why the kernel spreads connections over workers by its own hash.
     pub steering: Result<Arc<Steering>, Unavailable>,
     pub deny: DenyTables,
+    /// Or why nobody can be listened for without a socket of that address.
+    pub vips: Result<VipLookup, Unavailable>,
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
 
@@ -74,6 +77,7 @@ impl Kernel {
         let kernel = Self {
             tables,
             steering,
+            vips: VipLookup::load(&mut ebpf),
             flows: Arc::new(hash_table(&mut ebpf, "FLOW")?),
             identities: hash_table(&mut ebpf, "ENDPOINT_ID")?,
             deny: DenyTables {
@@ -193,6 +197,10 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
             rows(sizes.workers).saturating_mul(LISTENER_GROUPS),
         )
         .map_max_entries(
+            "VIP_LISTENER",
+            rows(sizes.workers).saturating_mul(LISTENER_GROUPS),
+        )
+        .map_max_entries(
             "LISTENER_GROUP",
             rows(sizes.workers).saturating_mul(LISTENER_GROUPS),
         )
@@ -246,9 +254,12 @@ where
     V: super::syscall::Plain,
 {
     let fd = match ebpf.map(table) {
-        Some(Map::HashMap(map) | Map::LpmTrie(map) | Map::ReusePortSockArray(map)) => {
-            map.fd().as_fd()
-        }
+        Some(
+            Map::HashMap(map)
+            | Map::LpmTrie(map)
+            | Map::ReusePortSockArray(map)
+            | Map::SockMap(map),
+        ) => map.fd().as_fd(),
         _ => return Err(Unavailable::Layout),
     };
     fd.try_clone_to_owned()

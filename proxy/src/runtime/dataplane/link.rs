@@ -1,4 +1,4 @@
-//! A link: one program at one hook of one interface. It lasts as long as somebody holds it or a file stands for it, and
+//! A link: one program at one hook of one interface, or of a network namespace. It lasts as long as somebody holds it or a file stands for it, and
 //! outlives its interface: then it names none any more.
 
 use std::io;

@@ -20,6 +20,8 @@ mod steering;
 mod syscall;
 mod tcx;
 mod unavailable;
+mod vip_lookup;
+mod vips;
 mod watched;
 mod xdp;
 
@@ -39,6 +41,7 @@ use crate::balance::shared::SharedTables;
 use crate::moment::Moment;
 use crate::seam::Peer;
 use kernel::Kernel;
+use pins::Pins;
 use watched::Watched;
 use xdp::XdpWatched;
 
@@ -52,6 +55,8 @@ pub use pins::{DetachError, LockError, Removed, bpffs::MOUNT_POINT, detach, inst
 pub use programs::XdpRun;
 pub use steering::{NotSteered, Steered};
 pub use unavailable::Unavailable;
+pub use vip_lookup::Lookup;
+pub use vips::{Covered, TooMany, table as vip_table};
 pub use watched::{InterfaceStatus, NotAttached};
 pub use xdp::{XdpHook, XdpMode, XdpOptions, XdpStatus};
 
@@ -144,7 +149,60 @@ impl Dataplane {
         let steering = kernel.steering.as_ref().ok()?;
         let programs = kernel.programs();
         let program = programs.pick_worker().map_err(NotSteered::from);
-        Some(program.and_then(|program| steering.steer(program, sockets)))
+        Some(program.and_then(|program| steering.steer(program, false, sockets)))
+    }
+
+    /// Whether listeners can be on prefixes and port ranges; else why not, in words.
+    pub fn vips(&self) -> Result<(), String> {
+        self.steering()?;
+        let kernel = self.kernel.as_ref().map_err(ToString::to_string)?;
+        let vips = kernel.vips.as_ref();
+        vips.map(|_| ()).map_err(ToString::to_string)
+    }
+
+    /// Has the kernel look for virtual addresses, and steers connections to these sockets as [`steer`](Self::steer) does.
+    ///
+    /// # Errors
+    /// In words; that of [`vips`](Self::vips) included.
+    pub fn steer_vip(&self, sockets: &[BorrowedFd<'_>]) -> Result<Steered, String> {
+        let kernel = self.kernel.as_ref().map_err(ToString::to_string)?;
+        let steering = kernel.steering.as_ref().map_err(ToString::to_string)?;
+        let vips = kernel.vips.as_ref().map_err(ToString::to_string)?;
+        let programs = kernel.programs();
+        let attached = vips.attach(programs.pins.as_ref().map(Pins::vip_lookup));
+        attached.map_err(|error| format!("the kernel refuses the program: {error}"))?;
+        let program = programs.pick_worker().map_err(|error| error.to_string())?;
+        let steered = steering.steer(program, true, sockets);
+        steered.map_err(|error| error.to_string())
+    }
+
+    /// From now on these are the addresses listened on. Without one that is virtual there is nothing to look up.
+    pub fn publish_vips(&self, covered: &[Covered]) {
+        let Ok(kernel) = &self.kernel else { return };
+        let Ok(vips) = &kernel.vips else { return };
+        let rows = vip_table(covered).map_err(|error| error.to_string());
+        let published = rows.and_then(|rows| vips.publish(rows).map_err(|error| error.to_string()));
+        if let Err(error) = published {
+            tracing::warn!("virtual addresses stay as they were: {error}");
+        }
+        let programs = kernel.programs();
+        if covered.iter().all(|one| one.listener.is_none())
+            && let Some(pins) = &programs.pins
+        {
+            // An earlier process may have left its link.
+            let _ = pins.remove_vip_lookup();
+        }
+    }
+
+    /// Runs `vip_lookup` on a packet looking for its socket; says whether it finds one.
+    ///
+    /// # Errors
+    /// `Unsupported` without the program, and what the kernel says.
+    pub fn look_up(&self, lookup: &Lookup) -> io::Result<bool> {
+        let Ok(Kernel { vips: Ok(vips), .. }) = &self.kernel else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        vips.run_on(lookup)
     }
 
     /// Whether the kernel gives connections to workers by load; else why not, in words.

@@ -20,6 +20,8 @@ pub(super) const PROGRAM: &str = "pick_worker";
 pub struct Steering {
     /// By row: worker after worker of one listener, listener after listener.
     sockets: HashTable<u32, u32>,
+    /// The same for listeners on virtual addresses.
+    vip_sockets: HashTable<u32, u32>,
     groups: HashTable<u64, ListenerGroup>,
     workers: u32,
     taken: Mutex<Vec<bool>>,
@@ -48,10 +50,12 @@ impl Steering {
     /// Has the verifier look at the program.
     pub fn load(ebpf: &mut Ebpf, workers: usize) -> Result<Self, Unavailable> {
         let sockets = hash_table(ebpf, "LISTENER")?;
+        let vip_sockets = hash_table(ebpf, "VIP_LISTENER")?;
         let groups = hash_table(ebpf, "LISTENER_GROUP")?;
         load_program(ebpf).map_err(|error| Unavailable::program(PROGRAM, error))?;
         Ok(Self {
             sockets,
+            vip_sockets,
             groups,
             workers: u32::try_from(workers).unwrap_or(u32::MAX),
             taken: Mutex::new(vec![false; LISTENER_GROUPS as usize]),
@@ -63,6 +67,7 @@ impl Steering {
     pub fn steer(
         self: &Arc<Self>,
         program: &SkReuseport,
+        is_vip: bool,
         sockets: &[BorrowedFd<'_>],
     ) -> Result<Steered, NotSteered> {
         let place = self.claim().ok_or(NotSteered::Full)?;
@@ -72,12 +77,17 @@ impl Steering {
             group: ListenerGroup {
                 first: (place as u32).saturating_mul(self.workers),
                 workers: (sockets.len() as u32).min(self.workers),
+                is_vip: u32::from(is_vip),
                 ..ListenerGroup::default()
             },
             cookies: Vec::with_capacity(sockets.len()),
         };
+        let table = match is_vip {
+            true => &self.vip_sockets,
+            false => &self.sockets,
+        };
         for (row, socket) in (steered.group.first..).zip(sockets) {
-            self.sockets.insert(&row, &(socket.as_raw_fd() as u32))?;
+            table.insert(&row, &(socket.as_raw_fd() as u32))?;
             let cookie = socket_cookie(socket).map_err(io::Error::from)?;
             steered.cookies.push(cookie);
             self.groups.insert(&cookie, &steered.group)?;
@@ -108,6 +118,11 @@ fn load_program(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
 }
 
 impl Steered {
+    /// The row of its first socket in `VIP_LISTENER`, if that is where it is.
+    pub fn vip_row(&self) -> Option<u32> {
+        (self.group.is_vip != 0).then_some(self.group.first)
+    }
+
     /// From now on new clients are refused; who is half connected still comes in. Says whether the program will do so.
     pub fn turn_away(&self) -> bool {
         let closing = ListenerGroup {

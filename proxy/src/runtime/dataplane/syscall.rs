@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use weir_common::{
-    DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, Flow, FlowKey, ListenerGroup,
+    DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, Flow, FlowKey, ListenerGroup, Vip, VipKey,
 };
 
 /// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
@@ -26,6 +26,10 @@ unsafe impl Plain for EndpointId {}
 unsafe impl Plain for EndpointIdValue {}
 // SAFETY: plain integers that fill 16 bytes, as `weir_common` asserts.
 unsafe impl Plain for ListenerGroup {}
+// SAFETY: six words, as `weir_common` asserts.
+unsafe impl Plain for VipKey {}
+// SAFETY: plain integers that fill 136 bytes, as `weir_common` asserts.
+unsafe impl Plain for Vip {}
 // SAFETY: an integer.
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.

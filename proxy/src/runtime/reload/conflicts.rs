@@ -58,6 +58,20 @@ pub fn check(plan: &Plan, admin: &AdminAddresses) -> Result<(), Conflict> {
             }
         }
     }
+    for listener in &plan.listeners {
+        let Some(reach) = listener.reach else {
+            continue;
+        };
+        let covered = surfaces
+            .iter()
+            .find(|(_, its)| reach.covers(listener.address, *its));
+        if let Some((flag, its)) = covered {
+            return Err(Conflict::Surface {
+                listener: *its,
+                flag,
+            });
+        }
+    }
     for listener in plan.tcp_addresses() {
         let clash = surfaces.iter().find(|(_, its)| meet(listener, *its));
         if let Some((flag, _)) = clash {

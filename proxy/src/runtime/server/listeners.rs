@@ -1,19 +1,24 @@
 //! The addresses the proxy listens on, each by one socket for every worker.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
 
 use super::ServerError;
-use crate::runtime::dataplane::{Dataplane, Steered};
+use crate::runtime::dataplane::{Covered, Dataplane, Steered, vip_table};
 use crate::runtime::mailbox::Newcomers;
 use crate::runtime::ring::{Listener, ListenerWatch};
-use crate::snapshot::{ListenerId, Snapshot};
+use crate::snapshot::{self, ListenerId, Reach, Snapshot};
 
 /// One listener, for each worker.
-pub type ByWorker = (ListenerId, Vec<Listener>);
+pub struct ByWorker {
+    pub id: ListenerId,
+    /// Where clients find it, in words.
+    pub place: String,
+    pub sockets: Vec<Listener>,
+}
 
 /// Sockets handed to workers, those included that are about to be closed.
 pub struct Addresses {
@@ -30,6 +35,7 @@ struct Ours {
     sockets: Vec<ListenerWatch>,
     /// None where the kernel's own hash spreads connections.
     steered: Option<Steered>,
+    covered: Covered,
     is_closing: bool,
 }
 
@@ -51,7 +57,7 @@ impl Addresses {
     ) -> Result<Vec<ByWorker>, ServerError> {
         self.ours.retain(Ours::is_open);
         let is_new = |id: &ListenerId| before.is_none_or(|before| !before.has_socket(*id));
-        let mut bound = Vec::new();
+        let (mut bound, mut new) = (Vec::new(), Vec::new());
         for (id, address) in next.sockets().filter(|(id, _)| is_new(id)) {
             let failed = |source| ServerError::Listen { address, source };
             // A proxy that is just starting may be in the place of one that was just killed.
@@ -59,17 +65,51 @@ impl Addresses {
                 None => Patience::WithTheDead,
                 Some(_) => Patience::None,
             };
+            let wide = next.listener(id).filter(|it| it.reach.is_some());
+            if let Some(listener) = wide
+                && let Some(reach) = virtual_reach(dataplane, listener)?
+            {
+                // Nobody is to connect here: the kernel gives these sockets the connections of others' addresses.
+                let listeners = self.bind_one(loopback_of(address)).map_err(failed)?;
+                let steered = dataplane.steer_vip(&descriptors(&listeners));
+                let steered = steered.map_err(|reason| virtual_error(listener, reason))?;
+                let covered = Covered {
+                    listener: steered.vip_row(),
+                    ..covered(address, reach)
+                };
+                new.extend(Ours::of(id, &listeners, Some(steered), covered));
+                bound.push(ByWorker {
+                    id,
+                    place: listener.place(),
+                    sockets: listeners,
+                });
+                continue;
+            }
             if !self.is_ours(address) {
                 patience.wait_until_free(address).map_err(failed)?;
             }
             let listeners = self.bind_one(address).map_err(failed)?;
-            bound.push((id, listeners));
+            let steered = self.steer(dataplane, &listeners);
+            let covered = Covered::ordinary(address_of(&listeners, address));
+            new.extend(Ours::of(id, &listeners, steered, covered));
+            bound.push(ByWorker {
+                id,
+                place: address_of(&listeners, address).to_string(),
+                sockets: listeners,
+            });
         }
-        for (id, listeners) in &bound {
-            let steered = self.steer(dataplane, listeners);
-            self.ours.extend(Ours::of(*id, listeners, steered));
-        }
+        let staying = self.ours.iter().filter(|ours| next.has_socket(ours.id));
+        let all: Vec<Covered> = staying.chain(&new).map(|ours| ours.covered).collect();
+        vip_table(&all).map_err(ServerError::TooManyVirtual)?;
+        self.ours.extend(new);
         Ok(bound)
+    }
+
+    /// Has the kernel give connections to whoever listens now. To be called when workers accept from new listeners, and
+    /// when others were turned away.
+    pub fn publish(&self, dataplane: &Dataplane) {
+        let staying = self.ours.iter().filter(|ours| !ours.is_closing);
+        dataplane.publish_vips(&staying.map(|ours| ours.covered).collect::<Vec<_>>());
     }
 
     /// To be called when these are about to be closed: who tries to connect from now on is refused, unless another
@@ -107,8 +147,7 @@ impl Addresses {
     }
 
     fn steer(&mut self, dataplane: &Dataplane, listeners: &[Listener]) -> Option<Steered> {
-        let sockets: Vec<_> = listeners.iter().map(Listener::as_fd).collect();
-        let steered = dataplane.steer(&sockets)?;
+        let steered = dataplane.steer(&descriptors(listeners))?;
         if let Err(cause) = &steered
             && !std::mem::replace(&mut self.has_complained, true)
         {
@@ -128,12 +167,18 @@ impl Addresses {
 }
 
 impl Ours {
-    fn of(id: ListenerId, listeners: &[Listener], steered: Option<Steered>) -> Option<Self> {
+    fn of(
+        id: ListenerId,
+        listeners: &[Listener],
+        steered: Option<Steered>,
+        covered: Covered,
+    ) -> Option<Self> {
         Some(Self {
             id,
             address: listeners.first()?.address(),
             sockets: listeners.iter().map(Listener::watch).collect(),
             steered,
+            covered,
             is_closing: false,
         })
     }
@@ -149,6 +194,66 @@ impl Ours {
             || ours.ip().is_unspecified()
             || address.ip().is_unspecified();
         meets && ours.port() == address.port() && ours.is_ipv4() == address.is_ipv4()
+    }
+}
+
+/// The port is the real one when 0 was asked for.
+fn address_of(listeners: &[Listener], asked_for: SocketAddr) -> SocketAddr {
+    listeners.first().map_or(asked_for, Listener::address)
+}
+
+fn descriptors(listeners: &[Listener]) -> Vec<BorrowedFd<'_>> {
+    listeners.iter().map(Listener::as_fd).collect()
+}
+
+/// A port of nobody's, on the loopback of the same family.
+fn loopback_of(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+    }
+}
+
+fn covered(first: SocketAddr, reach: Reach) -> Covered {
+    Covered {
+        first,
+        prefix_len: reach.prefix_len,
+        last_port: reach.last_port,
+        listener: None,
+    }
+}
+
+/// What a listener is for beyond one address, if it takes the kernel to serve it. Without the program, an address
+/// and a port can still be bound.
+fn virtual_reach(
+    dataplane: &Dataplane,
+    listener: &snapshot::Listener,
+) -> Result<Option<Reach>, ServerError> {
+    let Some(reach) = listener.reach else {
+        return Ok(None);
+    };
+    let Err(reason) = dataplane.vips() else {
+        return Ok(Some(reach));
+    };
+    let address = listener.address;
+    let is_one = reach.last_port == address.port()
+        && (address.ip().is_unspecified() && reach.prefix_len == 0
+            || reach.prefix_len == covered_by_one(address));
+    if !is_one {
+        return Err(virtual_error(listener, reason));
+    }
+    tracing::warn!(%address, "listening by an ordinary socket, which takes the address on this host: {reason}");
+    Ok(None)
+}
+
+fn covered_by_one(address: SocketAddr) -> u8 {
+    Covered::ordinary(address).prefix_len
+}
+
+fn virtual_error(listener: &snapshot::Listener, reason: String) -> ServerError {
+    ServerError::Virtual {
+        listener: listener.place(),
+        reason,
     }
 }
 
@@ -221,7 +326,7 @@ mod tests {
             .bind(&dataplane(), lineage.current(), None)
             .expect("free");
         assert_eq!(first.len(), 1);
-        assert_eq!(first[0].1.len(), 2, "one for each worker");
+        assert_eq!(first[0].sockets.len(), 2, "one for each worker");
 
         // The same port on all addresses: only a socket of ours stands in the way.
         let everywhere = SocketAddr::from(([0, 0, 0, 0], one.port()));
@@ -230,7 +335,7 @@ mod tests {
         let added = addresses
             .bind(&dataplane(), &draft, Some(lineage.current()))
             .expect("free");
-        let added: Vec<SocketAddr> = added.iter().map(|(_, all)| all[0].address()).collect();
+        let added: Vec<SocketAddr> = added.iter().map(|one| one.sockets[0].address()).collect();
         assert_eq!(added, [two, everywhere]);
     }
 

@@ -20,8 +20,8 @@ use super::budget::Budget;
 use super::checks::Checks;
 use super::clock;
 use super::dataplane::{
-    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, MOUNT_POINT, XdpMode, XdpOptions,
-    possible_cpus,
+    Dataplane, DataplaneError, DataplaneOptions, EbpfMode, MOUNT_POINT, TooMany, XdpMode,
+    XdpOptions, possible_cpus,
 };
 use super::pulse::Pulse;
 use super::reload::Reloads;
@@ -81,6 +81,12 @@ pub enum ServerError {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error(
+        "cannot listen on {listener}: prefixes and ranges of ports take a kernel program, and {reason}"
+    )]
+    Virtual { listener: String, reason: String },
+    #[error("cannot listen: {0}")]
+    TooManyVirtual(TooMany),
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),
     #[error(transparent)]
@@ -243,7 +249,7 @@ impl Server {
             "draining: no new connections, {:?} for what is in flight",
             self.options.drain
         );
-        let listeners = self.lineage.current().listeners();
+        let listeners = self.lineage.current().sockets();
         let all: Vec<_> = listeners.map(|(id, _)| id).collect();
         workers.unlisten(self.addresses.turn_away(&all));
         workers.drain();
@@ -319,6 +325,7 @@ impl Server {
             })?;
         }
         workers.listen(std::mem::take(&mut self.listeners));
+        self.addresses.publish(&self.dataplane);
         Ok(workers)
     }
 }

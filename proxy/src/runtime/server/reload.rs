@@ -84,6 +84,7 @@ impl Server {
         workers.listen(listeners);
         let gone = listeners_beyond(&before, &snapshot);
         workers.unlisten(self.addresses.turn_away(&gone));
+        self.addresses.publish(&self.dataplane);
         if changes.listeners != Counts::default() {
             let addresses = snapshot.listeners().map(|(_, one)| one.address.ip());
             self.dataplane.follow_addresses(addresses.collect());

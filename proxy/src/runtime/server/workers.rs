@@ -15,7 +15,7 @@ use crate::metrics::WorkerCounters;
 use crate::runtime::dataplane::Flows;
 use crate::runtime::mailbox::{Mailbox, Newcomers, Order, WorkerHandle, mailbox};
 use crate::runtime::pulse::{Pulse, Turn};
-use crate::runtime::ring::{Gauges, Listener};
+use crate::runtime::ring::Gauges;
 use crate::runtime::worker::{MeasureFlows, Observe, Worker};
 use crate::seam::{FlowSlot, Peer};
 use crate::snapshot::{ListenerId, Snapshot};
@@ -74,10 +74,8 @@ impl Workers {
 
     /// Each worker accepts from its socket of each of these listeners.
     pub fn listen(&self, listeners: Vec<ByWorker>) {
-        for (id, sockets) in listeners {
-            if let Some(address) = sockets.first().map(Listener::address) {
-                tracing::info!("listening on {address}");
-            }
+        for ByWorker { id, place, sockets } in listeners {
+            tracing::info!("listening on {place}");
             for (worker, socket) in self.running.iter().zip(sockets) {
                 worker.handle.order(Order::Listen(id, socket));
             }

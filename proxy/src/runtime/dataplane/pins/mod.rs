@@ -69,6 +69,16 @@ impl Pins {
         self.layout.join(format!("{XDP}_{index}"))
     }
 
+    /// The file of the link to the network namespace.
+    pub fn vip_lookup(&self) -> PathBuf {
+        self.layout.join(VIP_LOOKUP)
+    }
+
+    /// Takes the program of an earlier process off the network namespace, if it is there.
+    pub fn remove_vip_lookup(&self) -> io::Result<()> {
+        bpffs::remove(&self.vip_lookup())
+    }
+
     /// Pins these in place of whatever is there.
     pub fn publish(&self, tables: &[(&str, BorrowedFd<'_>)]) -> io::Result<()> {
         for name in TABLES {
@@ -115,6 +125,8 @@ impl Pins {
         Ok(())
     }
 }
+
+const VIP_LOOKUP: &str = "vip_lookup";
 
 fn root(bpffs: &Path) -> PathBuf {
     bpffs.join("weir")

@@ -10,7 +10,7 @@ use super::super::link::Link;
 use super::super::{tcx, xdp};
 use super::filters::remove_recorded;
 use super::lock::{Lock, LockError};
-use super::{bpffs, link_index, root};
+use super::{VIP_LOOKUP, bpffs, link_index, root};
 
 /// What was there, and is not any more.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -112,10 +112,12 @@ pub fn remove_layout(folder: &Path) -> io::Result<Removed> {
     let mut removed = Removed::default();
     let (links, tables): (Vec<PathBuf>, Vec<PathBuf>) = sorted(folder)?
         .into_iter()
-        .partition(|path| link_index(&file_name(path)).is_some());
+        .partition(|path| is_link(&file_name(path)));
     for path in links {
         if let Ok(link) = Link::open(&path) {
-            removed.interfaces.extend(interface_name(&link));
+            if file_name(&path) != VIP_LOOKUP {
+                removed.interfaces.extend(interface_name(&link));
+            }
             // Also from under a process that holds it. A link whose interface is gone has nothing to detach from.
             let _ = link.detach();
         }
@@ -127,6 +129,10 @@ pub fn remove_layout(folder: &Path) -> io::Result<Removed> {
     }
     fs::remove_dir(folder)?;
     Ok(removed)
+}
+
+fn is_link(file: &str) -> bool {
+    link_index(file).is_some() || file == VIP_LOOKUP
 }
 
 /// None if it is on none any more.
