@@ -21,6 +21,7 @@ fn verbs(actions: &[Action]) -> Vec<&'static str> {
         Action::Shutdown { .. } => "shutdown",
         Action::Close { .. } => "close",
         Action::Abort { .. } => "abort",
+        Action::Unmeasure { .. } => "unmeasure",
     };
     actions.iter().map(verb).collect()
 }
