@@ -12,6 +12,7 @@ use weir::cli::{self, CheckOptions, Command, DetachOptions, RunOptions};
 use weir::exchange::Settings;
 use weir::runtime::admin::{AdminSockets, AdminThread, Control, Readiness};
 use weir::runtime::reload::{Loader, ReloadHandle, Reloads, Watch};
+use weir::runtime::ring::heap;
 use weir::runtime::server::{Server, ServerOptions};
 use weir::snapshot::Plan;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
 
 #[tokio::main(flavor = "current_thread")]
 async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
+    heap::map_large_pieces();
     tracing_subscriber::fmt()
         .with_env_filter(options.log_filter())
         .with_writer(io::stderr)
