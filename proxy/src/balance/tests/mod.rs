@@ -5,6 +5,7 @@ mod affinity;
 mod buckets;
 mod checks;
 mod ejection;
+mod generations;
 mod learning;
 mod leases;
 mod reloads;
