@@ -56,7 +56,7 @@ impl Figures {
             ejections_for: tables.ejections.of(endpoint.row.index),
             is_failing_checks: state.is_failing_checks(),
             checks: state.check_counts(),
-            wire: tables.wire_total(endpoint.row.index),
+            wire: tables.wire.total(endpoint.row.index),
         }
     }
 }

@@ -41,6 +41,7 @@ mod standing;
 mod state;
 mod untried;
 mod watch;
+mod wire;
 
 pub use backend::{Backend, BackendId, BackendKind};
 pub use balancer::{Balancer, NoEndpoint};
@@ -63,6 +64,7 @@ pub use standing::{Standing, State, standings};
 pub use state::{CheckCounts, CheckResult};
 pub use watch::{Draw, How, PickWatch, WatchedPick};
 pub use weir_rendezvous::AffinityKey;
+pub use wire::{Wire, WireRows};
 
 #[cfg(test)]
 mod tests;

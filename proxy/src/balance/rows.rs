@@ -168,6 +168,8 @@ mod tests {
     use super::*;
     use crate::balance::outcome::Outcome;
     use crate::balance::shared::Sizes;
+    use crate::balance::wire::Wire;
+    use weir_common::{EndpointWireCells, Table};
 
     fn tables(capacity: usize) -> SharedTables {
         SharedTables::anonymous(Sizes {
@@ -184,12 +186,14 @@ mod tests {
 
     #[test]
     fn a_row_is_given_out_again_only_when_nothing_is_in_flight_on_any_worker() {
-        let tables = tables(2);
+        let mut tables = tables(2);
+        let counted: Table<EndpointWireCells> = Table::anonymous(2);
+        tables.wire = Wire::over(counted.clone(), tables.sizes);
         let mut rows = EndpointRows::new(tables.clone());
         let kept = admit(&mut rows, 1).expect("a row");
         let gone = admit(&mut rows, 2).expect("a row");
         load::on_pick(&tables, 1, gone.index);
-        tables.wire[gone.index as usize].opened.store(1, Relaxed);
+        counted[gone.index as usize].opened.store(1, Relaxed);
         let departed = rows.dismiss(|row| row == kept);
         let full = TablesFull {
             capacity: 2,
@@ -205,7 +209,7 @@ mod tests {
         assert_ne!(next.generation, gone.generation);
         assert!(!EndpointState::of(&tables, gone).is_current());
         assert_eq!(load::counts(&tables, next.index), Default::default());
-        assert_eq!(tables.wire_total(next.index), Default::default());
+        assert_eq!(tables.wire.total(next.index), Default::default());
         assert_eq!(admit(&mut rows, 1), Ok(kept));
     }
 

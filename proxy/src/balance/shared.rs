@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{
     EndpointAttemptsCells, EndpointIdentityCells, EndpointLoadCells, EndpointOutlookCells,
-    EndpointReadingCells, EndpointStateCells, EndpointWire, EndpointWireCells, FlowSampleCells,
-    LAYOUT_VERSION, MAGIC, MetaCells, Table, WorkerCells, WorkerSteeredCells,
+    EndpointReadingCells, EndpointStateCells, FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells,
+    Table, WorkerCells, WorkerSteeredCells,
 };
 
 use super::ejection_counts::EjectionCounts;
 use super::watch::PickWatch;
+use super::wire::{NothingCounted, Wire};
 
 /// How many rows each table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +41,7 @@ pub struct SharedTables {
     pub load: Table<EndpointLoadCells>,
     /// Row `worker * capacity + endpoint`.
     pub attempts: Table<EndpointAttemptsCells>,
-    /// Row `cpu * capacity + endpoint`.
-    pub wire: Table<EndpointWireCells>,
+    pub wire: Wire,
     pub samples: Table<FlowSampleCells>,
     /// How each worker is.
     pub worker: Table<WorkerCells>,
@@ -65,7 +65,7 @@ impl SharedTables {
             identity: Table::anonymous(sizes.capacity),
             load: Table::anonymous(sizes.workers * sizes.capacity),
             attempts: Table::anonymous(sizes.workers * sizes.capacity),
-            wire: Table::anonymous(sizes.cpus * sizes.capacity),
+            wire: Wire::over(NothingCounted, sizes),
             samples: Table::anonymous(sizes.flows),
             worker: Table::anonymous(sizes.workers),
             steered: Table::anonymous(sizes.workers),
@@ -74,35 +74,6 @@ impl SharedTables {
         };
         tables.announce();
         tables
-    }
-
-    /// What kernel programs counted of one endpoint, summed over CPUs; all zero where they count nothing.
-    pub fn wire_total(&self, endpoint: u32) -> EndpointWire {
-        let mut total = EndpointWire::default();
-        for cpu in 0..self.sizes.cpus {
-            let row = self.wire[cpu * self.sizes.capacity + endpoint as usize].read();
-            total.started += row.started;
-            total.finished += row.finished;
-            total.first_byte_ns_sum += row.first_byte_ns_sum;
-            total.first_byte_count += row.first_byte_count;
-            total.connect_ns_sum += row.connect_ns_sum;
-            total.connect_count += row.connect_count;
-            total.opened += row.opened;
-            total.closed += row.closed;
-            total.retransmits += row.retransmits;
-            total.resets += row.resets;
-            total.bytes_out += row.bytes_out;
-            total.bytes_in += row.bytes_in;
-        }
-        total
-    }
-
-    /// Forgets what kernel programs counted of an endpoint that is gone. A packet of its last connections may still be
-    /// counted afterwards.
-    pub fn forget_wire(&self, endpoint: u32) {
-        for cpu in 0..self.sizes.cpus {
-            self.wire[cpu * self.sizes.capacity + endpoint as usize].clear();
-        }
     }
 
     /// Writes `META`, the magic last.

@@ -81,7 +81,7 @@ impl<'a> EndpointState<'a> {
         self.tables.outlooks[self.row.index as usize].clear();
         self.tables.ejections.forget(self.row.index);
         load::reset(self.tables, self.row.index);
-        self.tables.forget_wire(self.row.index);
+        self.tables.wire.forget(self.row.index);
         cells.generation.store(self.row.generation, Release);
     }
 

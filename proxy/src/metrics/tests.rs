@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use weir_common::{EndpointWireCells, Table};
+
 use super::*;
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{
-    Balancer, EndpointRows, LatencySample, LatencySource, Lease, Method, Outcome, Weight,
+    Balancer, EndpointRows, LatencySample, LatencySource, Lease, Method, Outcome, Weight, Wire,
 };
 use crate::snapshot::{Plan, Snapshot, Target};
 
@@ -108,7 +110,7 @@ fn counters_of_workers_are_summed() {
 
 #[test]
 fn an_endpoint_shows_what_the_balancer_and_the_kernel_know_of_it() {
-    let observed = observed();
+    let mut observed = observed();
     let mut balancers: Vec<Balancer> = (0..2)
         .map(|worker| Balancer::new(observed.tables.clone(), worker, 1))
         .collect();
@@ -129,8 +131,10 @@ fn an_endpoint_shows_what_the_balancer_and_the_kernel_know_of_it() {
         balancers[worker].finish(lease, outcome, START);
     }
     let _held = pick(&observed, &mut balancers[1]);
+    let counted: Table<EndpointWireCells> = Table::anonymous(4);
+    observed.tables.wire = Wire::over(counted.clone(), observed.tables.sizes);
     for cpu in 0..2 {
-        let row = &observed.tables.wire[cpu * 2];
+        let row = &counted[cpu * 2];
         row.first_byte_ns_sum.store(250_000_000, Relaxed);
         row.first_byte_count.store(1, Relaxed);
         row.bytes_in.store(40, Relaxed);

@@ -68,12 +68,8 @@ fn a_flow_of_an_endpoint_the_tables_have_no_row_for_is_out_of_range() {
     rig.flows.register(ends.proxy, peer).expect("there is room");
     rig.send(ends.request());
     assert_eq!(rig.reason(Reason::OutOfRange), 1);
-    assert!(
-        rig.tables
-            .wire
-            .iter()
-            .all(|row| row.started.load(Relaxed) == 0)
-    );
+    let started = |endpoint| rig.tables.wire.total(endpoint).started;
+    assert!((0..beyond).all(|endpoint| started(endpoint) == 0));
 }
 
 #[test]

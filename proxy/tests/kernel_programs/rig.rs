@@ -132,7 +132,7 @@ impl Rig {
     }
 
     pub fn wire(&self) -> EndpointWire {
-        self.tables.wire_total(ENDPOINT)
+        self.tables.wire.total(ENDPOINT)
     }
 
     pub fn sample(&self, slot: FlowSlot) -> FlowSample {

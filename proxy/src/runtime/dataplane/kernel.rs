@@ -8,7 +8,9 @@ use aya::maps::{Map, PerCpuArray};
 use aya::{Ebpf, EbpfLoader};
 use aya_log::EbpfLogger;
 use log::Log;
-use weir_common::{Cells, EndpointId, EndpointIdValue, LISTENER_GROUPS, Reason, Table};
+use weir_common::{
+    Cells, EndpointId, EndpointIdValue, EndpointWire, LISTENER_GROUPS, Reason, Table,
+};
 
 use super::flows::FlowTable;
 use super::mapping::{MappingError, map_rows};
@@ -20,6 +22,7 @@ use super::unavailable::{Unavailable, in_one_line};
 use super::vip_lookup::VipLookup;
 use super::xdp::DenyTables;
 use crate::balance::shared::{SharedTables, Sizes};
+use crate::balance::{Wire, WireRows};
 use crate::runtime::ring::heap;
 
 /// Ring of what the programs log, which is little and seldom: all of it is mapped, twice over. A power of two of pages.
@@ -219,7 +222,10 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
         identity: array(ebpf, "ENDPOINT_IDENTITY", sizes.capacity)?,
         load: array(ebpf, "ENDPOINT_LOAD", sizes.workers * sizes.capacity)?,
         attempts: array(ebpf, "ENDPOINT_ATTEMPTS", sizes.workers * sizes.capacity)?,
-        wire: array(ebpf, "ENDPOINT_WIRE", sizes.cpus * sizes.capacity)?,
+        wire: Wire::over(
+            hash_table::<u32, EndpointWire>(ebpf, "ENDPOINT_WIRE")?,
+            sizes,
+        ),
         samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
         worker: array(ebpf, "WORKER", sizes.workers)?,
         steered: array(ebpf, "WORKER_STEERED", sizes.workers)?,
@@ -228,6 +234,18 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
     };
     tables.announce();
     Ok(tables)
+}
+
+/// The table has a row for all that is asked for, so neither can fail.
+impl WireRows for HashTable<u32, EndpointWire> {
+    fn read(&self, row: usize) -> EndpointWire {
+        let found = self.find(&(row as u32));
+        found.ok().flatten().unwrap_or_default()
+    }
+
+    fn clear(&self, row: usize) {
+        let _ = self.insert(&(row as u32), &EndpointWire::default());
+    }
 }
 
 fn array<C: Cells>(
@@ -255,7 +273,8 @@ where
 {
     let fd = match ebpf.map(table) {
         Some(
-            Map::HashMap(map)
+            Map::Array(map)
+            | Map::HashMap(map)
             | Map::LpmTrie(map)
             | Map::ReusePortSockArray(map)
             | Map::SockMap(map),

@@ -1,12 +1,13 @@
-//! bpf(2) without a library in between: elements of hash tables, which are read and written once a connection, what a
-//! table looks like, and the call itself.
+//! bpf(2) without a library in between: elements of tables that are not mapped, what a table looks like, and the call
+//! itself.
 
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use weir_common::{
-    DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, Flow, FlowKey, ListenerGroup, Vip, VipKey,
+    DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, EndpointWire, Flow, FlowKey, ListenerGroup,
+    Vip, VipKey,
 };
 
 /// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
@@ -24,6 +25,8 @@ unsafe impl Plain for Flow {}
 unsafe impl Plain for EndpointId {}
 // SAFETY: plain integers that fill 16 bytes, as `weir_common` asserts.
 unsafe impl Plain for EndpointIdValue {}
+// SAFETY: integers, those that pad it included, that fill 128 bytes, as `weir_common` asserts.
+unsafe impl Plain for EndpointWire {}
 // SAFETY: plain integers that fill 16 bytes, as `weir_common` asserts.
 unsafe impl Plain for ListenerGroup {}
 // SAFETY: six words, as `weir_common` asserts.
@@ -41,7 +44,7 @@ unsafe impl Plain for DenyKeyV6 {}
 // SAFETY: six integers without a gap.
 unsafe impl Plain for Shape {}
 
-/// A hash table of the kernel, or one of prefixes, which is written in the same way.
+/// A table of the kernel that is asked by key: hashes, prefixes, arrays that are not mapped.
 pub struct HashTable<K, V> {
     fd: OwnedFd,
     types: PhantomData<fn(K) -> V>,
