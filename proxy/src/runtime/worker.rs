@@ -215,7 +215,7 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
                 } => {
                     let bytes =
                         received.expect("the core sends received bytes only while handling them");
-                    self.connections.queue_received(conn, bytes.part(range));
+                    self.connections.queue_received(conn, bytes, range);
                 }
                 Action::Adopt { conn, socket } => {
                     let accepted = self.accepted.take().filter(|fd| fd.as_raw_fd() == socket.0);

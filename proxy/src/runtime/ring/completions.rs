@@ -57,7 +57,8 @@ impl Connections {
         if let Some(completion) = self.immediate.pop_front() {
             return Some(completion);
         }
-        while let Some(raw) = self.completions.pop_front() {
+        while let Some(raw) = self.completions.get(self.taken).copied() {
+            self.taken += 1;
             if let Some(completion) = self.interpret(raw) {
                 return Some(completion);
             }
@@ -144,7 +145,9 @@ impl Connections {
         let conn = connection.id();
         let sent = usize::try_from(raw.result).ok();
         connection.on_send(sent, &mut self.spare);
-        mark(connection, &mut self.dirty);
+        if connection.waits_for_send() {
+            mark(connection, &mut self.dirty);
+        }
         Some(match sent {
             Some(bytes) => Completion::Sent { conn, bytes },
             None => Completion::SendFailed { conn },

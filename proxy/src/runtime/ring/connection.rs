@@ -123,9 +123,9 @@ impl Connection {
         }
     }
 
-    pub fn queue_received(&mut self, slice: Slice, scarce: bool, spare: &mut Spare) {
+    pub fn queue_received(&mut self, slice: Slice, spare: &mut Spare) {
         if let Some(queue) = self.queue_for_more(spare) {
-            queue.push_received(slice, scarce, &mut spare.blocks);
+            queue.push_received(slice);
         }
     }
 
@@ -206,6 +206,11 @@ impl Connection {
         {
             spare.queues.push(queue);
         }
+    }
+
+    /// Whether something waits for the send that was in flight.
+    pub fn waits_for_send(&self) -> bool {
+        self.queue.is_some() || self.ending > Ending::No
     }
 
     /// Submits what is wanted and not in flight yet.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ use super::submission::{RawCompletion, Submission};
 use super::wake::Waker;
 use crate::seam::{ConnId, ConnectFault};
 use crate::snapshot::ListenerId;
+
+/// Received pieces up to this size are copied.
+const COPY_UP_TO: usize = 1024;
 
 /// Resources in use: back at their start values when no connection is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,10 +44,11 @@ pub struct Connections {
     pub(super) acceptors: HashMap<ListenerId, Acceptor>,
     /// Clients that may be accepted without asking.
     room: usize,
-    pub(super) completions: VecDeque<RawCompletion>,
+    /// Those of this turn; the first `taken` were handed out.
+    pub(super) completions: Vec<RawCompletion>,
+    pub(super) taken: usize,
     /// Completions of what never reached the kernel.
     pub(super) immediate: VecDeque<Completion>,
-    scratch: Vec<RawCompletion>,
     pub(super) spare: Spare,
     pub(super) buffers_exhausted: u64,
     waker: Waker,
@@ -64,9 +69,9 @@ impl Connections {
             starved: Vec::new(),
             acceptors: HashMap::new(),
             room: usize::MAX,
-            completions: VecDeque::new(),
+            completions: Vec::new(),
+            taken: 0,
             immediate: VecDeque::new(),
-            scratch: Vec::new(),
             spare: Spare::default(),
             buffers_exhausted: 0,
             waker,
@@ -153,11 +158,16 @@ impl Connections {
         mark(connection, &mut self.dirty);
     }
 
-    pub fn queue_received(&mut self, conn: ConnId, bytes: Slice) {
+    /// Queues a part of received bytes.
+    pub fn queue_received(&mut self, conn: ConnId, bytes: &Slice, range: Range<usize>) {
+        // Cheaper than another piece to send, and the buffer is free at once.
+        if range.len() <= COPY_UP_TO || self.buffers.is_scarce() {
+            return self.queue_copy(conn, &bytes[range]);
+        }
         let Some(connection) = open(&mut self.slots, conn) else {
             return;
         };
-        connection.queue_received(bytes, self.buffers.is_scarce(), &mut self.spare);
+        connection.queue_received(bytes.part(range), &mut self.spare);
         mark(connection, &mut self.dirty);
     }
 
@@ -202,9 +212,9 @@ impl Connections {
             timeout
         };
         self.ring.enter(timeout)?;
-        self.scratch.clear();
-        self.ring.take_completions(&mut self.scratch);
-        self.completions.extend(self.scratch.iter().copied());
+        self.completions.drain(..self.taken);
+        self.taken = 0;
+        self.ring.take_completions(&mut self.completions);
         Ok(())
     }
 

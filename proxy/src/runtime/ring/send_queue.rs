@@ -8,8 +8,6 @@ use std::ptr;
 
 use super::buffers::Slice;
 
-/// Received pieces up to this size are copied: cheaper than another iovec, and the buffer is free at once.
-const COPY_UP_TO: usize = 1024;
 /// A copied piece grows up to this size before the next one is begun.
 const BLOCK: usize = 16 * 1024;
 /// Pieces of one `sendmsg`.
@@ -78,13 +76,9 @@ impl SendQueue {
         self.pieces.push_back(Piece::Copied(block));
     }
 
-    /// Queues received bytes, in their buffer unless they are few or buffers are scarce.
-    pub fn push_received(&mut self, slice: Slice, scarce: bool, spare: &mut Vec<Vec<u8>>) {
-        if slice.len() <= COPY_UP_TO || scarce {
-            self.push_copy(&slice, spare);
-        } else {
-            self.pieces.push_back(Piece::Held(slice));
-        }
+    /// Queues received bytes in their buffer.
+    pub fn push_received(&mut self, slice: Slice) {
+        self.pieces.push_back(Piece::Held(slice));
     }
 
     /// Hands as many pieces to the kernel as one send takes; `None` if nothing is queued.
