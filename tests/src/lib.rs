@@ -19,6 +19,7 @@ pub mod origin;
 pub mod pattern;
 pub mod process;
 pub mod scenario;
+pub mod seccomp;
 pub mod skip;
 pub mod stall;
 pub mod stream;

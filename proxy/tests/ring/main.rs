@@ -5,6 +5,7 @@
 mod buffers;
 mod connections;
 mod cores;
+mod crowd;
 mod descriptors;
 mod proxy;
 mod relaying;
