@@ -15,6 +15,7 @@ pub mod front;
 pub mod http;
 pub mod metrics;
 pub mod moment;
+pub mod proxy_protocol;
 pub mod relay;
 pub mod route;
 pub mod runtime;

@@ -23,6 +23,7 @@ use crate::balance::{
 };
 use crate::check::ActiveCheck;
 use crate::condition::Condition;
+use crate::proxy_protocol;
 use crate::route::{RetryBudget, Rules, Split};
 
 /// Listeners and backends at one time.
@@ -152,6 +153,8 @@ pub struct BackendPolicy {
     pub condition: Option<Condition>,
     pub latency: LatencySpan,
     pub retry_budget: RetryBudget,
+    /// Which PROXY header its endpoints are sent before the first byte of a relayed connection; `None`: none.
+    pub sends_header: Option<proxy_protocol::Version>,
     /// What was said of it, and by whom; the rest is as it is by default.
     pub origins: Vec<PartOrigin>,
 }

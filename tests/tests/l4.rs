@@ -32,6 +32,11 @@ type Handler = Box<dyn Fn(std::net::TcpStream) -> std::io::Result<()> + Send + S
 
 impl Stage {
     fn start(handlers: Vec<Handler>, more: &[&str]) -> Result<Self> {
+        Self::under(handlers, more, "")
+    }
+
+    /// With more documents, each begun by `---`.
+    fn under(handlers: Vec<Handler>, more: &[&str], policies: &str) -> Result<Self> {
         let star = Star::new(u8::try_from(handlers.len())?)?;
         let servers = handlers
             .into_iter()
@@ -43,7 +48,7 @@ impl Stage {
         let listen = SocketAddr::new(star.proxy_address(), PORT);
         let folder = Folder::new()?;
         let all = servers.iter().map(Server::address);
-        folder.write("stream.yaml", &documents(listen, all))?;
+        folder.write("stream.yaml", &(documents(listen, all) + policies))?;
         let mut options = Options::new(listen, []);
         options.config = Some(folder.path().to_owned());
         options.workers = 2;
@@ -324,5 +329,42 @@ fn insisting_on_kernel_programs_that_are_not_there_is_refused() -> Result<()> {
     let refused = Stage::start(vec![echo()], &["--l4", "xdp"]);
     let message = refused.err().context("started")?.to_string();
     assert!(message.contains("--l4 xdp"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn proxy_headers_tell_an_endpoint_what_the_balancer_before_us_told() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    const POLICIES: &str = "---
+apiVersion: weir.dev/v1alpha1
+kind: WeirPolicy
+metadata: {name: in}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gate}]
+  acceptProxyProtocol: true
+  sendProxyProtocol: v1
+";
+    let stage = Stage::under(vec![echo()], &[], POLICIES)?;
+    // Version 2: 203.0.113.9:4711 to 198.51.100.1:443, and a word of its own.
+    let header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x10\xcb\x00\x71\x09\xc6\x33\x64\x01\x12\x67\x01\xbb\x04\x00\x01\x00";
+    let mut client = stage.connect()?;
+    client.write_all(&header[..20])?;
+    std::thread::sleep(Duration::from_millis(50));
+    client.write_all(&[&header[20..], b"hello"].concat())?;
+    client.shutdown(Shutdown::Write)?;
+    let mut answer = String::new();
+    client.read_to_string(&mut answer)?;
+    assert_eq!(
+        answer,
+        "PROXY TCP4 203.0.113.9 198.51.100.1 4711 443\r\nhello"
+    );
+
+    let mut client = stage.connect()?;
+    client.write_all(b"hello, without a header\n")?;
+    assert!(client.read_to_string(&mut answer).is_err(), "reset");
+    let turned_away = stage.metric("weir_l4_endings_total", &[("result", "no-header")])?;
+    assert_eq!(turned_away, 1.0);
     Ok(())
 }

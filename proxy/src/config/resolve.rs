@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::reader::closest;
 use super::resolve_backends::Backends;
 use super::resolve_filters;
-use super::resolve_l4;
+use super::resolve_l4::{self, L4Handling};
 use super::resolve_listeners::Listeners;
 use super::resolve_policies::{self, Way};
 use super::resources::{
@@ -75,7 +75,7 @@ impl<'r> Attachment<'r> {
         for listener in open {
             let hosts = common_hosts(&listener.host, &route.hosts);
             is_attached |= !hosts.is_empty();
-            let rules = self.rules(route, gateway, listener.name);
+            let rules = self.rules(route, gateway, listener.name, parent);
             let way = (&gateway.id, listener.name);
             self.listeners.attach(way, &route.id, &hosts, &rules);
         }
@@ -102,18 +102,30 @@ impl<'r> Attachment<'r> {
             };
             let said = self.backends.on_the_way(&way);
             let retry = said.retry.map(|said| said.value).unwrap_or_default();
+            let reads_header = said.reads_header.is_some_and(|said| said.value);
             let mut shares = Vec::new();
             for backend in &route.backends {
                 if let Some(place) = self.backends.place(&backend.target, &way) {
                     let policy = self.backends.policy(place);
                     resolve_l4::check_policy(backend, route.transport, policy);
+                    let is_anywhere = gateway.addresses.iter().any(|(ip, _)| ip.is_unspecified());
+                    if policy.sends_header.is_some() && is_anywhere && !reads_header {
+                        backend.cursor.error(format!(
+                            "is sent PROXY headers, which say what clients connect to; give Gateway {} `addresses`",
+                            gateway.id
+                        ));
+                    }
                     shares.push((place, backend.weight));
                 }
             }
-            let split = Split::new(shares);
+            let handling = L4Handling {
+                split: Split::new(shares),
+                retry,
+                reads_header,
+            };
             let way = (&gateway.id, listener.name);
             let l4 = &mut self.listeners.l4;
-            l4.attach(way, route, parent, &split, retry);
+            l4.attach(way, route, parent, &handling);
         }
     }
 
@@ -178,6 +190,7 @@ impl<'r> Attachment<'r> {
         route: &'r HttpRoute<'r>,
         gateway: &'r Gateway<'r>,
         listener: &'r str,
+        parent: &ParentRef<'_>,
     ) -> Vec<Rule> {
         let mut rules = Vec::new();
         for (place, rule) in route.rules.iter().enumerate() {
@@ -188,6 +201,17 @@ impl<'r> Attachment<'r> {
                 rule: rule.name,
             };
             let said = self.backends.on_the_way(&way);
+            if let Some(accept) = said.reads_header.as_ref().filter(|said| said.value) {
+                parent.cursor.error(format!(
+                    "listener {listener} is to accept PROXY headers, as {} says, which HTTP listeners do not yet; name a TCP listener there",
+                    accept.by
+                ));
+            }
+            for backend in &rule.backends {
+                if let Some(place) = self.backends.place(&backend.target, &way) {
+                    resolve_l4::check_http_policy(backend, self.backends.policy(place));
+                }
+            }
             let retry = rule.retry.or(said.retry.map(|said| said.value));
             let timeouts = rule.timeouts.or(said.timeouts.map(|said| said.value));
             let handling = Arc::new(Handling {

@@ -21,11 +21,17 @@ struct Pending<'r> {
     attached: Option<Attached<'r>>,
 }
 
+/// What becomes of the clients of a route.
 #[derive(Clone)]
+pub struct L4Handling {
+    pub split: Split,
+    pub retry: Retry,
+    pub reads_header: bool,
+}
+
 struct Attached<'r> {
     route: &'r L4Route<'r>,
-    split: Split,
-    retry: Retry,
+    handling: L4Handling,
 }
 
 impl<'r> L4Listeners<'r> {
@@ -53,8 +59,7 @@ impl<'r> L4Listeners<'r> {
         listener: (&'r Id, &'r str),
         route: &'r L4Route<'r>,
         parent: &ParentRef<'_>,
-        split: &Split,
-        retry: Retry,
+        handling: &L4Handling,
     ) {
         for place in self.places.get(&listener).into_iter().flatten() {
             let pending = &mut self.list[*place];
@@ -73,8 +78,7 @@ impl<'r> L4Listeners<'r> {
                 None => {
                     pending.attached = Some(Attached {
                         route,
-                        split: split.clone(),
-                        retry,
+                        handling: handling.clone(),
                     });
                 }
             }
@@ -93,11 +97,12 @@ impl<'r> L4Listeners<'r> {
             L4Service {
                 transport: pending.transport,
                 address: pending.address,
-                more_tries: attached.as_ref().map_or(0, |it| it.retry.attempts),
+                more_tries: attached.as_ref().map_or(0, |it| it.handling.retry.attempts),
+                reads_header: attached.as_ref().is_some_and(|it| it.handling.reads_header),
                 route: attached
                     .as_ref()
                     .map_or_else(String::new, |it| it.route.id.to_string()),
-                split: attached.map(|it| it.split).unwrap_or_default(),
+                split: attached.map(|it| it.handling.split).unwrap_or_default(),
             }
         });
         finished.collect()
@@ -126,10 +131,28 @@ pub fn check_policy(reference: &BackendRef<'_>, transport: Transport, policy: &B
             said_by("sessionAffinity"),
         ));
     }
+    if policy.sends_header.is_some() && transport == Transport::Udp {
+        reference.cursor.error(format!(
+            "is sent PROXY headers{}, which datagrams do not have; leave sendProxyProtocol out",
+            said_by("sendProxyProtocol"),
+        ));
+    }
     if policy.condition.is_some() {
         reference.cursor.warning(format!(
             "has an unhealthyCondition{}, which {what} do not meet: endpoints that take none are unhealthy here",
             said_by("health"),
+        ));
+    }
+}
+
+/// Reports what a policy wants of a backend's requests that only relayed connections have.
+pub fn check_http_policy(reference: &BackendRef<'_>, policy: &BackendPolicy) {
+    if policy.sends_header.is_some() {
+        let mut origins = policy.origins.iter();
+        let origin = origins.find(|origin| origin.part == "sendProxyProtocol");
+        let document = origin.map_or("its policy", |origin| &origin.document);
+        reference.cursor.error(format!(
+            "is sent PROXY headers, as {document} says, which connections of HTTP do not have yet; target the TCPRoute there",
         ));
     }
 }

@@ -8,6 +8,7 @@ use super::reader::{Cursor, Object};
 use crate::affinity::Affinity;
 use crate::balance::{BoundedLoad, LatencySpan, Percent, Policy, Scoring, SlowStart};
 use crate::check::ActiveCheck;
+use crate::proxy_protocol::Version;
 use crate::route::{Retry, RetryBudget, Timeouts};
 use crate::snapshot::{BackendPolicy, PartOrigin};
 
@@ -23,16 +24,21 @@ pub struct Treatment {
     pub active_check: Part<ActiveCheck>,
     pub retry_budget: Part<RetryBudget>,
     pub latency: Part<LatencySpan>,
+    /// The PROXY header its endpoints are sent.
+    pub sends_header: Part<Version>,
     /// Of the requests on their way to it.
     pub retry: Part<Retry>,
     /// Of these requests, too.
     pub timeouts: Part<Timeouts>,
+    /// Whether connections begin with a PROXY header, on listeners.
+    pub reads_header: Part<bool>,
 }
 
 /// Parts that belong to rules, and to backends not at all.
-const OF_RULES: [&str; 2] = [RETRY, TIMEOUTS];
+const OF_RULES: [&str; 3] = [RETRY, TIMEOUTS, READS_HEADER];
 const RETRY: &str = "retry";
 const TIMEOUTS: &str = "timeouts";
+const READS_HEADER: &str = "acceptProxyProtocol";
 
 /// What a document says of one thing, if it does.
 pub type Part<T> = Option<Said<T>>;
@@ -58,6 +64,8 @@ impl Treatment {
             active_check: self.active_check.or_else(|| other.active_check.clone()),
             retry_budget: self.retry_budget.or_else(|| other.retry_budget.clone()),
             latency: self.latency.or_else(|| other.latency.clone()),
+            sends_header: self.sends_header.or_else(|| other.sends_header.clone()),
+            reads_header: self.reads_header.or_else(|| other.reads_header.clone()),
             retry: self.retry.or_else(|| other.retry.clone()),
             timeouts: self.timeouts.or_else(|| other.timeouts.clone()),
         }
@@ -75,6 +83,8 @@ impl Treatment {
             ("activeCheck", by(&self.active_check)),
             ("retryBudget", by(&self.retry_budget)),
             ("latency", by(&self.latency)),
+            ("sendProxyProtocol", by(&self.sends_header)),
+            (READS_HEADER, by(&self.reads_header)),
             (RETRY, by(&self.retry)),
             (TIMEOUTS, by(&self.timeouts)),
         ];
@@ -95,6 +105,7 @@ impl Treatment {
             affinity: value(&self.affinity),
             condition: health.condition,
             latency: value(&self.latency).unwrap_or_default(),
+            sends_header: value(&self.sends_header),
             retry_budget: value(&self.retry_budget).unwrap_or_default(),
             origins: self
                 .parts()

@@ -4,10 +4,11 @@
 use super::document::Metadata;
 use super::health::read_duration;
 use super::reader::{Cursor, Object};
-use super::resources::{Policy, Resources};
+use super::resources::{Policy, PolicyTarget, PolicyTargetKind, Resources};
 use super::treatment::part;
 use super::{active_check, agentgateway, targets};
 use crate::balance::{BoundedLoad, LatencySpan, Percent, Scoring, SlowStart};
+use crate::proxy_protocol::Version;
 use crate::route::RetryBudget;
 
 pub fn read_policy<'a>(
@@ -42,6 +43,12 @@ pub fn read_policy<'a>(
             ("full", LatencySpan::Full),
         ])
     });
+    treatment.sends_header = part(&mut spec, "sendProxyProtocol", |at| {
+        at.choice(&[("v1", Version::V1), ("v2", Version::V2)])
+    });
+    treatment.reads_header = part(&mut spec, "acceptProxyProtocol", |at| {
+        read_accept(at, &targets)
+    });
     spec.unsupported(&["circuitBreaker", "hedge"]);
     spec.finish();
     resources.policies.push(Policy { targets, treatment });
@@ -50,6 +57,16 @@ pub fn read_policy<'a>(
 /// How many times the average an endpoint may carry of what is bound by affinity.
 fn read_bounded_load(at: &Cursor<'_>) -> Option<BoundedLoad> {
     at.number(1.0).and_then(BoundedLoad::new)
+}
+
+/// Whether connections begin with a PROXY header: a matter of listeners.
+fn read_accept(at: &Cursor<'_>, targets: &[PolicyTarget<'_>]) -> Option<bool> {
+    let is_gateway = |target: &PolicyTarget<'_>| target.kind == PolicyTargetKind::Gateway;
+    if !targets.iter().all(is_gateway) {
+        at.error("is about listeners; target a Gateway, and perhaps a listener by `sectionName`");
+        return None;
+    }
+    at.boolean()
 }
 
 /// How long new and returning endpoints are eased in.

@@ -197,6 +197,8 @@ pub enum LinkEnd {
     EndpointReset,
     /// Nothing moved for too long.
     Idle,
+    /// No PROXY header came, or none that can be read.
+    NoHeader,
     /// Nothing to pick.
     NoEndpoint,
     /// No connection to any endpoint that was tried.
@@ -210,6 +212,7 @@ label!(LinkEnd {
     ClientReset = "client-reset",
     EndpointReset = "endpoint-reset",
     Idle = "idle",
+    NoHeader = "no-header",
     NoEndpoint = "no-endpoint",
     NoConnection = "no-connection",
     HostExhausted = "host-exhausted",

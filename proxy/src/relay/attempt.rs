@@ -28,9 +28,9 @@ impl Relay {
             place: share.backend,
             revision: snapshot.revision,
         })?;
-        let is_bound = snapshot
-            .policy_of(backend)
-            .is_some_and(|policy| policy.affinity.is_some());
+        let policy = snapshot.policy_of(backend);
+        let is_bound = policy.is_some_and(|policy| policy.affinity.is_some());
+        link.sends_header = policy.and_then(|policy| policy.sends_header);
         link.backend = Some(backend.id);
         link.more_tries = service.more_tries;
         link.key = is_bound.then(|| client_key(link.address.ip()));
@@ -96,26 +96,34 @@ impl Relay {
         link.connect = Some(now.since(link.attempt_began));
         let (hold, early) = (link.hold.take(), std::mem::take(&mut link.early));
         let (client, has_ended) = (link.client.conn, link.client.has_ended);
-        if let Some(endpoint) = &mut link.endpoint {
-            endpoint.queued += early.len();
-        }
         if let Some(hold) = hold {
             self.snapshots.release(hold);
         }
-        if !early.is_empty() {
-            let start = self.out.made_length();
-            self.out.made_mut().extend_from_slice(&early);
-            self.out.push(Action::Send {
-                conn,
-                source: Source::Made,
-                range: start..self.out.made_length(),
-            });
-        }
+        let start = self.out.made_length();
+        self.write_preamble(id);
+        self.out.made_mut().extend_from_slice(&early);
+        self.send_made(id, conn, start);
         match has_ended {
             true => self.out.push(Action::Shutdown { conn }),
             false => self.resume(client),
         }
         self.touch(id, now);
+    }
+
+    /// Queues all bytes made from `start` on to the endpoint.
+    fn send_made(&mut self, id: LinkId, conn: ConnId, start: usize) {
+        let range = start..self.out.made_length();
+        if range.is_empty() {
+            return;
+        }
+        if let Some(endpoint) = self.links.get_mut(id).and_then(|it| it.endpoint.as_mut()) {
+            endpoint.queued += range.len();
+        }
+        self.out.push(Action::Send {
+            conn,
+            source: Source::Made,
+            range,
+        });
     }
 
     pub(super) fn on_connect_failed(

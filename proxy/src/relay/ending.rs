@@ -147,6 +147,7 @@ impl Relay {
                 continue;
             }
             match link.phase {
+                Phase::Preamble => self.give_up(id, Outcome::Neutral, LinkEnd::NoHeader, now),
                 Phase::Connecting => self.on_connect_due(id, now, ids),
                 Phase::Open => self.on_idle(id, now),
                 Phase::Closing => {

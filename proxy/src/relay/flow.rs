@@ -2,7 +2,7 @@
 //! other from being read. Each side ends by itself: what it sent is passed on, then its end.
 
 use super::link::{LinkId, Phase};
-use super::{Relay, Role};
+use super::{ConnIds, Relay, Role};
 use crate::balance::Outcome;
 use crate::metrics::LinkEnd;
 use crate::moment::Moment;
@@ -15,7 +15,13 @@ const LOW_WATER: usize = 64 * 1024;
 const EARLY: usize = 64 * 1024;
 
 impl Relay {
-    pub(super) fn on_received(&mut self, conn: ConnId, bytes: &[u8], now: Moment) {
+    pub(super) fn on_received(
+        &mut self,
+        conn: ConnId,
+        bytes: &[u8],
+        now: Moment,
+        ids: &mut impl ConnIds,
+    ) {
         let Some(owner) = self.ends.owner(conn) else {
             return;
         };
@@ -23,6 +29,7 @@ impl Relay {
             return;
         };
         match (link.phase, owner.role) {
+            (Phase::Preamble, _) => self.on_preamble(owner.link, bytes, now, ids),
             (Phase::Connecting, Role::Client) => {
                 link.early.extend_from_slice(bytes);
                 self.counters.l4_bytes_in.add(bytes.len() as u64);
@@ -83,6 +90,9 @@ impl Relay {
         };
         match (link.phase, owner.role, end) {
             (Phase::Closing, _, _) => {}
+            (Phase::Preamble, _, _) => {
+                self.give_up(owner.link, Outcome::Neutral, LinkEnd::NoHeader, now);
+            }
             (_, Role::Client, End::Broken) => {
                 self.give_up(owner.link, Outcome::Neutral, LinkEnd::ClientReset, now);
             }
@@ -165,8 +175,8 @@ impl Relay {
         let patience = match self.links.get(id).map(|link| link.phase) {
             Some(Phase::Open) => self.settings.idle,
             Some(Phase::Closing) => self.settings.flush,
-            // The time to connect does not grow.
-            Some(Phase::Connecting) | None => return,
+            // The time for a header, or to connect, does not grow.
+            Some(Phase::Preamble | Phase::Connecting) | None => return,
         };
         self.set_deadline(id, now + patience);
     }

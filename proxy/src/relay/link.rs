@@ -7,6 +7,7 @@ use super::Role;
 use crate::balance::{AffinityKey, BackendId, Lease};
 use crate::conn::SlabKey;
 use crate::moment::Moment;
+use crate::proxy_protocol::{Addresses, Version};
 use crate::seam::ConnId;
 use crate::snapshot::{Hold, ListenerId};
 use crate::timer::Deadline;
@@ -37,13 +38,17 @@ impl SlabKey for LinkId {
 pub struct Link {
     pub client: End,
     pub endpoint: Option<End>,
-    /// Where the client came in, and from where.
+    /// Where the client came in.
     pub listener: ListenerId,
+    /// Where it is, and what it connected to, as far as we were told.
     pub address: SocketAddr,
+    pub destination: SocketAddr,
     pub phase: Phase,
     /// `None` until it is drawn.
     pub backend: Option<BackendId>,
     pub key: Option<AffinityKey>,
+    /// What the endpoint is told of the client, and how.
+    pub sends_header: Option<Version>,
     /// Further endpoints that may be tried.
     pub more_tries: u8,
     /// Rows of the endpoints no connection stood to.
@@ -61,6 +66,8 @@ pub struct Link {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// Its header has not come whole.
+    Preamble,
     Connecting,
     Open,
     /// The outcome is known; what is queued may still be taken.
@@ -99,7 +106,7 @@ impl Link {
     pub fn new(
         client: ConnId,
         listener: ListenerId,
-        address: SocketAddr,
+        addresses: Addresses,
         hold: Hold,
         now: Moment,
     ) -> Self {
@@ -107,8 +114,10 @@ impl Link {
             client: End::new(client),
             endpoint: None,
             listener,
-            address,
-            phase: Phase::Connecting,
+            address: addresses.source,
+            destination: addresses.destination,
+            phase: Phase::Preamble,
+            sends_header: None,
             backend: None,
             key: None,
             more_tries: 0,
@@ -120,6 +129,13 @@ impl Link {
             early: Vec::new(),
             deadline: Deadline::default(),
         }
+    }
+
+    /// Who the client is, as somebody before us says.
+    pub fn told(&mut self, addresses: Addresses) {
+        let Addresses { source, .. } = addresses;
+        self.address = SocketAddr::new(source.ip().to_canonical(), source.port());
+        self.destination = addresses.destination;
     }
 
     /// The end of this role and the other one, if both are there. `None` for a connection to an endpoint that was given

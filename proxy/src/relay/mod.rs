@@ -15,6 +15,7 @@ mod attempt;
 mod ending;
 mod flow;
 mod link;
+mod preamble;
 #[cfg(test)]
 mod tests;
 
@@ -26,14 +27,17 @@ use crate::balance::Balancer;
 use crate::conn::{Outbox, Slab};
 use crate::metrics::WorkerCounters;
 use crate::moment::Moment;
+use crate::proxy_protocol::Addresses;
 use crate::seam::{Action, ConnId, Event, Socket};
 use crate::snapshot::{Hold, L4Service, ListenerId, Snapshot, Snapshots, Transport};
 use crate::timer::Deadlines;
-use link::{Ends, Link, LinkId};
+use link::{Ends, Link, LinkId, Phase};
 
 /// How long anything may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
+    /// For a PROXY header to arrive, where one is wanted.
+    pub header: Duration,
     /// For a connection to an endpoint to stand.
     pub connect: Duration,
     /// Without a byte in either direction.
@@ -47,6 +51,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            header: Duration::from_secs(5),
             connect: Duration::from_secs(5),
             idle: Duration::from_secs(600),
             flush: Duration::from_secs(60),
@@ -132,7 +137,7 @@ impl Relay {
             } => self.on_accepted(listener, peer, socket, now, ids),
             Event::Connected { conn, .. } => self.on_connected(conn, now),
             Event::ConnectFailed { conn, fault } => self.on_connect_failed(conn, fault, now, ids),
-            Event::Received { conn, bytes } => self.on_received(conn, bytes, now),
+            Event::Received { conn, bytes } => self.on_received(conn, bytes, now, ids),
             Event::ReceiveEnded { conn, end } => self.on_receive_ended(conn, end, now),
             Event::Sent { conn, bytes } => self.on_sent(conn, bytes, now),
             Event::SendFailed { conn } => self.on_send_failed(conn, now),
@@ -186,8 +191,9 @@ impl Relay {
         ids: &mut impl ConnIds,
     ) {
         let is_late = self.last_client_at.is_some_and(|last| now >= last);
-        let revision = self.service(listener).map(|(it, _)| it.revision);
-        let (Some(revision), false) = (revision, is_late) else {
+        let found = self.service(listener);
+        let found = found.map(|(it, service)| (it.revision, service.address, service.reads_header));
+        let (Some((revision, destination, reads_header)), false) = (found, is_late) else {
             self.counters.l4_refused.increment();
             return self.out.push(Action::Refuse { socket });
         };
@@ -199,12 +205,26 @@ impl Relay {
         self.counters.l4_accepted.increment();
         self.counters.l4_active.raise();
         let hold = self.snapshots.hold_of(revision);
-        let address = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        let id = self
-            .links
-            .insert(Link::new(conn, listener, address, hold, now));
+        let addresses = Addresses {
+            source: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
+            destination,
+        };
+        let link = Link::new(conn, listener, addresses, hold, now);
+        let id = self.links.insert(link);
         self.ends.insert(conn, id, Role::Client);
-        self.begin(id, now, ids);
+        match reads_header {
+            true => self.set_deadline(id, now + self.settings.header),
+            false => {
+                self.enter(id, Phase::Connecting);
+                self.begin(id, now, ids);
+            }
+        }
+    }
+
+    fn enter(&mut self, id: LinkId, phase: Phase) {
+        if let Some(link) = self.links.get_mut(id) {
+            link.phase = phase;
+        }
     }
 
     /// Clients on their way to a service that is gone are still served.

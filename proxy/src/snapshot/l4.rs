@@ -38,6 +38,8 @@ pub struct L4Service {
     pub split: Split,
     /// How many endpoints more are tried if no connection to the first comes to stand.
     pub more_tries: u8,
+    /// Whether connections begin with a PROXY header that says where they come from.
+    pub reads_header: bool,
     /// As `namespace/name`; empty if none is attached.
     pub route: String,
 }

@@ -257,6 +257,7 @@ mod tests {
             address: SocketAddr::from(([10, 0, 0, 1], port)),
             split: Split::one(0),
             more_tries: 0,
+            reads_header: false,
             route: "default/raw".into(),
         };
         let with = |services: &[L4Service]| Plan {

@@ -7,11 +7,12 @@ use super::{File, Problem};
 const SOURCE: &str = "proxy/src/";
 
 /// Each module with those it may import.
-const MODULES: [(&str, &[&str]); 20] = [
+const MODULES: [(&str, &[&str]); 21] = [
     ("moment", &[]),
     ("http", &[]),
     ("balance", &["moment"]),
     ("timer", &["moment"]),
+    ("proxy_protocol", &[]),
     ("access_log", &["moment"]),
     ("route", &["http"]),
     ("cel", &[]),
@@ -20,11 +21,19 @@ const MODULES: [(&str, &[&str]); 20] = [
     ("check", &[]),
     (
         "snapshot",
-        &["balance", "route", "affinity", "condition", "check"],
+        &[
+            "proxy_protocol",
+            "balance",
+            "route",
+            "affinity",
+            "condition",
+            "check",
+        ],
     ),
     (
         "config",
         &[
+            "proxy_protocol",
             "http",
             "balance",
             "route",
@@ -63,7 +72,15 @@ const MODULES: [(&str, &[&str]); 20] = [
     (
         "relay",
         &[
-            "moment", "balance", "timer", "route", "affinity", "snapshot", "metrics", "seam",
+            "proxy_protocol",
+            "moment",
+            "balance",
+            "timer",
+            "route",
+            "affinity",
+            "snapshot",
+            "metrics",
+            "seam",
             "conn",
         ],
     ),

@@ -210,3 +210,91 @@ spec:
         assert!(problems.contains(expected), "{to}:\n{problems}");
     }
 }
+
+const HEADERS: &str = "
+---
+apiVersion: weir.dev/v1alpha1
+kind: WeirPolicy
+metadata: {name: in}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gate, sectionName: raw}]
+  acceptProxyProtocol: true
+---
+apiVersion: weir.dev/v1alpha1
+kind: WeirPolicy
+metadata: {name: out}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: TCPRoute, name: store}]
+  sendProxyProtocol: v2
+";
+
+#[test]
+fn proxy_headers_are_read_and_sent_where_policies_say_so() {
+    let plan = plan(&(STORE.to_owned() + HEADERS));
+    let reads = |transport| {
+        let services = services(&plan, transport).into_iter();
+        services.map(|one| one.reads_header).collect::<Vec<_>>()
+    };
+    assert_eq!(reads(Transport::Tcp), [true, true]);
+    assert_eq!(reads(Transport::Udp), [false, false]);
+    let sends = |place: usize| plan.backends[place].policy.sends_header;
+    let of_http = plan.listeners[0].rules.backends();
+    assert_eq!(
+        sends(of_http[0]),
+        None,
+        "for HTTP it is treated in another way"
+    );
+    for (place, _) in services(&plan, Transport::Tcp)[0].split.weights() {
+        assert_eq!(sends(place), Some(crate::proxy_protocol::Version::V2));
+    }
+}
+
+#[test]
+fn proxy_headers_where_there_can_be_none_are_told() {
+    let text = STORE.to_owned() + HEADERS;
+    for (from, to, expected) in [
+        (
+            "name: gate, sectionName: raw}]\n  accept",
+            "name: gate, sectionName: web}]\n  accept",
+            "HTTPRoute default/store: spec.parentRefs[0]: listener web is to accept PROXY headers, as WeirPolicy default/in",
+        ),
+        (
+            "kind: Gateway, name: gate, sectionName: raw}]\n  accept",
+            "kind: TCPRoute, name: store}]\n  accept",
+            "spec.acceptProxyProtocol: is about listeners; target a Gateway",
+        ),
+        (
+            "kind: TCPRoute, name: store}]\n  send",
+            "kind: UDPRoute, name: names}]\n  send",
+            "which datagrams do not have; leave sendProxyProtocol out",
+        ),
+        (
+            "kind: TCPRoute, name: store}]\n  send",
+            "kind: HTTPRoute, name: store}]\n  send",
+            "which connections of HTTP do not have yet; target the TCPRoute there",
+        ),
+        (
+            "sendProxyProtocol: v2",
+            "sendProxyProtocol: v3",
+            "spec.sendProxyProtocol: `v3` is not one of v1, v2",
+        ),
+    ] {
+        let problems = lines(&checked(&changed(&text, from, to)).problems);
+        assert!(problems.contains(expected), "{to}:\n{problems}");
+    }
+    let anywhere = changed(
+        &text,
+        "  addresses: [{value: 192.0.2.1}, {value: \"2001:db8::1\"}]\n",
+        "",
+    );
+    let anywhere = changed(
+        &anywhere,
+        "acceptProxyProtocol: true",
+        "acceptProxyProtocol: false",
+    );
+    let problems = lines(&checked(&anywhere).problems);
+    assert!(
+        problems.contains("give Gateway default/gate `addresses`"),
+        "{problems}"
+    );
+}

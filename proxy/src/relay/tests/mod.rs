@@ -3,6 +3,7 @@
 mod ending;
 mod flowing;
 mod picking;
+mod preambles;
 mod reloading;
 mod world;
 

@@ -58,6 +58,7 @@ pub fn plan(ports: &[u16]) -> Plan {
         address: SocketAddr::from(([0, 0, 0, 0], 5432)),
         split: Split::one(0),
         more_tries: 2,
+        reads_header: false,
         route: "default/raw".into(),
     });
     plan

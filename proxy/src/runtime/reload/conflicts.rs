@@ -211,6 +211,7 @@ mod tests {
             address: address("10.0.0.1:53"),
             split: Split::default(),
             more_tries: 0,
+            reads_header: false,
             route: String::new(),
         };
         let of = |services: &[Transport]| Plan {
