@@ -97,7 +97,7 @@ impl Proxy {
         }
     }
 
-    /// A head was made for the client, of the bytes from `start` on.
+    /// A head, or what else stands around a body, was made for the client: the bytes from `start` on.
     pub(super) fn record_head(&mut self, id: ExchangeId, start: usize) {
         let bytes = self.out.made_length() - start;
         let record = self.exchanges.get_mut(id).and_then(|it| it.record.as_mut());

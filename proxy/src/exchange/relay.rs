@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Proxy;
 use super::state::Response;
 use crate::conn::{DownstreamState, ExchangeId, Input, Side, UpstreamState};
-use crate::http::h1::BodyError;
+use crate::http::h1::{BodyError, encode};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId, Source};
 
@@ -60,11 +60,16 @@ impl Proxy {
             return Ok(0);
         };
         let step = body.next(input.bytes())?;
+        let needs_chunks = body.needs_chunks();
         if let Some(record) = &mut exchange.record {
             record.bytes_out += step.forward.len() as u64;
         }
         let (downstream, upstream) = (exchange.downstream, exchange.upstream);
-        self.forward(downstream, input, step.forward);
+        if needs_chunks {
+            self.forward_chunk(id, downstream, input, step.forward);
+        } else {
+            self.forward(downstream, input, step.forward);
+        }
         self.touch(downstream, now);
         if let Some(upstream) = upstream {
             self.pause_if_full(downstream, upstream);
@@ -83,6 +88,28 @@ impl Proxy {
             self.out.made_mut().extend_from_slice(&input.bytes()[range]);
             self.send_made(to, start);
         }
+    }
+
+    /// Passes on what came in one read as one chunk.
+    fn forward_chunk(&mut self, id: ExchangeId, to: ConnId, input: Input<'_>, range: Range<usize>) {
+        // An empty chunk would be the last.
+        if range.is_empty() {
+            return;
+        }
+        let start = self.out.made_length();
+        encode::write_chunk_size(self.out.made_mut(), range.len());
+        self.record_head(id, start);
+        self.send_made(to, start);
+        self.forward(to, input, range);
+        self.send_text(id, to, encode::CHUNK_END);
+    }
+
+    /// Sends what stands around a body and is no part of it.
+    pub(super) fn send_text(&mut self, id: ExchangeId, to: ConnId, text: &[u8]) {
+        let start = self.out.made_length();
+        self.out.made_mut().extend_from_slice(text);
+        self.record_head(id, start);
+        self.send_made(to, start);
     }
 
     /// Queues all bytes made from `start` on.

@@ -9,7 +9,7 @@ use super::{Failure, Proxy};
 use crate::balance::{LatencySample, LatencySource, Lease};
 use crate::conn::{ExchangeId, Inbox, Input, PartialHead, UpstreamState};
 use crate::http::Method;
-use crate::http::h1::HeadScan;
+use crate::http::h1::{HeadScan, encode};
 use crate::moment::Moment;
 use crate::seam::{ConnId, ConnectFault, End};
 
@@ -221,8 +221,15 @@ impl Proxy {
                     End::Finished => body.on_end(),
                     End::Broken => Err(crate::http::h1::BodyError::Truncated),
                 };
+                let needs_chunks = body.needs_chunks();
+                let downstream = exchange.downstream;
                 match ended {
-                    Ok(()) => self.finish(id, now),
+                    Ok(()) => {
+                        if needs_chunks {
+                            self.send_text(id, downstream, encode::LAST_CHUNK);
+                        }
+                        self.finish(id, now);
+                    }
                     Err(error) => self.fail(id, Failure::ResponseBody(error), now),
                 }
             }

@@ -90,10 +90,35 @@ fn an_http_1_0_client_gets_the_payload_alone_and_the_end_of_the_connection() {
 }
 
 #[test]
-fn a_body_that_ends_with_the_connection_ends_both() {
+fn a_body_that_ends_with_the_connection_ends_in_chunks_for_who_knows_them() {
     let mut world = World::new();
     let client = world.client();
-    world.send(client, get("/"));
+    for body in ["", "x", "0123456789abcdef"] {
+        world.send(client, get("/"));
+        let endpoint = world.endpoint();
+        world.send(endpoint, format!("HTTP/1.1 200 OK\r\n\r\n{body}"));
+        world.send(endpoint, "second");
+        let first = match body {
+            "" => String::new(),
+            body => format!("{:x}\r\n{body}\r\n", body.len()),
+        };
+        assert_eq!(
+            world.read(client),
+            format!("{CHUNKED_OK}{first}6\r\nsecond\r\n")
+        );
+        world.finish(endpoint);
+        assert_eq!(world.read(client), "0\r\n\r\n");
+        assert!(world.is_open(client));
+        assert_eq!(world.ending(endpoint), Ending::Close);
+    }
+    assert_eq!(world.outcomes(), [3, 0, 0]);
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection_ends_both_where_chunks_are_not_known() {
+    let mut world = World::new();
+    let client = world.client();
+    world.send(client, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let endpoint = world.endpoint();
     world.send(endpoint, "HTTP/1.1 200 OK\r\n\r\nfirst ");
     world.send(endpoint, "second");

@@ -14,6 +14,8 @@ pub enum BodyForm {
     Framed,
     /// Payload alone, for peers that do not know chunked. Trailers are dropped.
     PayloadOnly,
+    /// Payload in chunks of our own, where the upstream says the end by that of its connection only.
+    OwnChunks,
 }
 
 /// What came of one look at the input.
@@ -108,6 +110,11 @@ impl BodyDecoder {
         }
     }
 
+    /// Whether what is passed on needs chunks around it.
+    pub fn needs_chunks(&self) -> bool {
+        self.form == BodyForm::OwnChunks
+    }
+
     /// Whether the last byte of the body has been seen. Input after it belongs to the next message.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Complete)
@@ -194,7 +201,7 @@ fn next_chunked(
         let piece = decoder.piece();
         let is_forwarded = match form {
             BodyForm::Framed => piece != Piece::Extension,
-            BodyForm::PayloadOnly => piece == Piece::Payload,
+            BodyForm::PayloadOnly | BodyForm::OwnChunks => piece == Piece::Payload,
         };
         if step.forward.is_empty() {
             step.forward = step.consumed..step.consumed;

@@ -58,12 +58,16 @@ pub struct ResponseEncoding {
 }
 
 impl ResponseEncoding {
-    /// `persistence` is what client and proxy would like; a body that ends with the connection overrules it.
+    /// `persistence` is what client and proxy would like; a body that must end with the connection overrules it.
     pub fn new(head: &ResponseHead, client: Version, persistence: Persistence) -> Self {
         let (framing, form) = match (head.framing(), client) {
             // HTTP/1.0 knows no chunked: the payload alone, until the connection closes.
             (ResponseFraming::Chunked, Version::Http10) => {
                 (ResponseFraming::UntilClose, BodyForm::PayloadOnly)
+            }
+            // The end of the body need not be that of the client's connection, nor look like it.
+            (ResponseFraming::UntilClose, Version::Http11) => {
+                (ResponseFraming::Chunked, BodyForm::OwnChunks)
             }
             (framing, _) => (framing, BodyForm::Framed),
         };
@@ -233,6 +237,17 @@ pub fn write_response(
     }
     out.extend_from_slice(b"\r\n");
 }
+
+/// Writes what stands before the payload of a chunk.
+pub fn write_chunk_size(out: &mut Vec<u8>, length: usize) {
+    write!(out, "{length:x}\r\n").expect("writing to a Vec cannot fail");
+}
+
+/// What stands behind it.
+pub const CHUNK_END: &[u8] = b"\r\n";
+
+/// What ends a body of chunks.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn write_status_line(runs: &mut Runs<'_>, head: &ResponseHead) {
     let line = &head.line;

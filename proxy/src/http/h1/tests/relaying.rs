@@ -93,9 +93,9 @@ fn the_connection_is_described_as_the_client_understands_it() {
             "",
             Http11,
             KeepAlive,
-            CLOSE.to_owned(),
-            Close,
-            BodyForm::Framed,
+            CHUNKED.to_owned(),
+            KeepAlive,
+            BodyForm::OwnChunks,
         ),
         (
             "",
