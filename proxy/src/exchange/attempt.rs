@@ -6,7 +6,7 @@ use super::passing::Passing;
 use super::state::Attempts;
 use super::{Failure, Proxy};
 use crate::affinity;
-use crate::balance::{AffinityKey, Backend, Bucket, Lease, NoEndpoint};
+use crate::balance::{AffinityKey, Backend, Lease, NoEndpoint};
 use crate::condition::Condition;
 use crate::conn::{Conn, ExchangeId, UpstreamState};
 use crate::moment::Moment;
@@ -48,18 +48,7 @@ impl Proxy {
     }
 
     pub(super) fn count_pick(&self, picked: Result<Lease, NoEndpoint>) -> Result<Lease, Failure> {
-        match &picked {
-            Ok(lease) => {
-                self.counters.selections.of(lease.method()).increment();
-                if let Some(detour) = lease.detour() {
-                    self.counters.detours.of(detour).increment();
-                }
-                if lease.bucket() != Bucket::default() {
-                    self.counters.failovers.increment();
-                }
-            }
-            Err(NoEndpoint) => self.counters.no_endpoint.increment(),
-        }
+        self.counters.on_pick(&picked);
         picked.map_err(|_| Failure::NoEndpoint)
     }
 

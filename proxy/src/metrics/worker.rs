@@ -6,7 +6,7 @@ use super::labels::{
     LinkEnd, LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable,
 };
 use crate::affinity::Unbound;
-use crate::balance::{Detour, Method};
+use crate::balance::{Bucket, Detour, Lease, Method, NoEndpoint};
 use crate::condition::Undecided;
 
 /// Everything one worker counts. Figures of single endpoints are not here: they lie in the shared tables.
@@ -116,4 +116,21 @@ pub struct WorkerCounters {
     pub buffers_exhausted: Counter,
     /// Connections that could not be accepted for want of descriptors or memory.
     pub accept_failed: Counter,
+}
+
+impl WorkerCounters {
+    /// An endpoint was picked or not, and perhaps not the one that was meant at first.
+    pub fn on_pick(&self, picked: &Result<Lease, NoEndpoint>) {
+        let lease = match picked {
+            Ok(lease) => lease,
+            Err(NoEndpoint) => return self.no_endpoint.increment(),
+        };
+        self.selections.of(lease.method()).increment();
+        if let Some(detour) = lease.detour() {
+            self.detours.of(detour).increment();
+        }
+        if lease.bucket() != Bucket::default() {
+            self.failovers.increment();
+        }
+    }
 }

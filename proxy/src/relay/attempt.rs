@@ -59,10 +59,7 @@ impl Relay {
     }
 
     fn counted(&self, picked: Result<Lease, NoEndpoint>) -> Option<Lease> {
-        match &picked {
-            Ok(lease) => self.counters.selections.of(lease.method()).increment(),
-            Err(NoEndpoint) => self.counters.no_endpoint.increment(),
-        }
+        self.counters.on_pick(&picked);
         picked.ok()
     }
 
