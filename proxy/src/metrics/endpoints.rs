@@ -1,6 +1,7 @@
 //! Exports what is known of every endpoint, read from the shared tables.
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use super::counter::Label;
@@ -17,13 +18,24 @@ pub fn write(text: &mut Text, observed: &Observed, ebpf: &EbpfStatus, now: Momen
         .flat_map(|backend| backend.endpoints().iter().map(move |one| (backend, one)));
     // A backend that routes treat differently stands there for each way, with the same endpoints.
     let mut seen = HashSet::new();
-    let rows: Vec<Row> = pairs
+    let pairs: Vec<(&Backend, &Endpoint)> = pairs
         .filter(|(backend, endpoint)| {
             seen.insert((&backend.namespace, &backend.name, endpoint.row))
         })
-        .map(|(backend, endpoint)| Row {
+        .collect();
+    let mut addresses = HashMap::new();
+    for pair in &pairs {
+        *addresses.entry(names(*pair)).or_insert(0) += 1;
+    }
+    let rows: Vec<Row> = pairs
+        .iter()
+        .map(|&(backend, endpoint)| Row {
             backend,
             endpoint,
+            name: match addresses[&names((backend, endpoint))] {
+                1 => Cow::Borrowed(&*endpoint.key),
+                _ => Cow::Owned(format!("{}@{}", endpoint.key, endpoint.address)),
+            },
             figures: Figures::read(&observed.tables, endpoint, now),
         })
         .collect();
@@ -35,9 +47,16 @@ pub fn write(text: &mut Text, observed: &Observed, ebpf: &EbpfStatus, now: Momen
     write_sets(text, &rows);
 }
 
+/// A Pod behind two ports of a Service is two endpoints of these names.
+fn names<'a>((backend, endpoint): (&'a Backend, &'a Endpoint)) -> [&'a str; 3] {
+    [&backend.namespace, &backend.name, &endpoint.key]
+}
+
 struct Row<'a> {
     backend: &'a Backend,
     endpoint: &'a Endpoint,
+    /// Its key, with its address where that is needed to tell two apart.
+    name: Cow<'a, str>,
     figures: Figures,
 }
 
@@ -46,7 +65,7 @@ impl Row<'_> {
         [
             ("namespace", &self.backend.namespace),
             ("backend", &self.backend.name),
-            ("endpoint", &self.endpoint.key),
+            ("endpoint", &self.name),
         ]
     }
 

@@ -77,6 +77,24 @@ fn a_backend_that_is_there_twice_has_every_series_once() {
 }
 
 #[test]
+fn a_pod_behind_two_ports_has_series_for_each() {
+    let observed = observed_with(|plan| {
+        for target in &mut plan.backends[0].targets {
+            target.key = "//Pod/default/shop".into();
+        }
+    });
+    let of = |host| format!(r#"backend="default",endpoint="//Pod/default/shop@10.0.0.{host}:80""#);
+    let text = render(&observed, START + Duration::from_secs(2));
+    for host in [1, 2] {
+        let health = format!(
+            r#"weir_endpoint_health{{namespace="default",{}}} 1"#,
+            of(host)
+        );
+        assert_has(&text, &[&health]);
+    }
+}
+
+#[test]
 fn counters_of_workers_are_summed() {
     let observed = observed();
     for (worker, requests) in observed.workers.iter().zip([3, 4]) {
