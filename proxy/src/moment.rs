@@ -8,6 +8,9 @@ use std::time::Duration;
 pub struct Moment(u64);
 
 impl Moment {
+    /// The end of time, 584 years after boot.
+    pub const NEVER: Self = Self(u64::MAX);
+
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }

@@ -11,9 +11,8 @@ use super::alias::AliasTable;
 use super::backend::{Backend, BackendId};
 use super::endpoint::{Endpoint, Weight};
 use super::lease::Method;
-use super::p2c::below;
+use super::p2c::split;
 use super::policy::Scoring;
-use super::rows::EndpointRow;
 use super::score::{Reading, Score};
 use super::shared::SharedTables;
 use super::slow_start::Ramps;
@@ -31,8 +30,6 @@ pub struct ActiveSet {
     is_rendezvous_made: bool,
     /// For adaptive scoring only.
     normal: Normal,
-    /// All endpoints that are not drained, where the policy bounds how many of them may be out.
-    members: Vec<EndpointRow>,
     /// Who is being eased in.
     ramps: Ramps,
 }
@@ -47,6 +44,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// Among the backend's endpoints.
+    #[inline]
     pub fn place(self) -> usize {
         self.place as usize
     }
@@ -58,22 +56,26 @@ struct Found {
     backend: BackendId,
     ejection_epoch: u64,
     /// When the first ejection ends, or whoever is eased in gets more.
-    look_again_at: Option<Moment>,
+    look_again_at: Moment,
     method: Method,
     /// Of the candidates; `None` if draws are not by weight.
     mean_weight: Option<f32>,
 }
 
 impl ActiveSet {
-    /// Looks at the endpoints again if anything happened that could change the candidates.
-    pub fn refresh_if_stale(&mut self, backend: &Backend, tables: &SharedTables, now: Moment) {
+    /// Looks at the endpoints again if anything happened that could change the candidates; says whether it did.
+    #[inline]
+    pub fn refresh_if_stale(
+        &mut self,
+        backend: &Backend,
+        tables: &SharedTables,
+        now: Moment,
+    ) -> bool {
         let epoch = tables.meta[0].ejection_epoch.load(Acquire);
-        let is_fresh = self.found.is_some_and(|found| {
+        let is_fresh = self.found.as_ref().is_some_and(|found| {
             found.backend == backend.id
                 && found.ejection_epoch == epoch
-                && found
-                    .look_again_at
-                    .is_none_or(|look_again_at| now < look_again_at)
+                && now < found.look_again_at
         });
         if !is_fresh {
             self.refresh(backend, tables, now);
@@ -82,6 +84,7 @@ impl ActiveSet {
             let rows = self.candidates.iter().map(|candidate| candidate.row);
             self.normal.refresh(rows, tables, now);
         }
+        !is_fresh
     }
 
     /// Who compares the candidates in adaptive scoring.
@@ -91,8 +94,9 @@ impl ActiveSet {
     }
 
     /// How a pick is decided now; `None` if there is no candidate.
+    #[inline]
     pub fn method(&self) -> Option<Method> {
-        let found = self.found?;
+        let found = self.found.as_ref()?;
         (!self.candidates.is_empty()).then_some(found.method)
     }
 
@@ -103,13 +107,14 @@ impl ActiveSet {
     /// Two candidates, drawn one without regard to the other. Only while [`method`](Self::method) says there is one.
     #[inline]
     pub fn draw_two(&self, random: &mut impl Rng) -> [Candidate; 2] {
-        let draws = if self.is_weighted() {
-            [self.weights.draw(random), self.weights.draw(random)]
-        } else {
-            let count = self.candidates.len();
-            [below(count, random), below(count, random)]
-        };
-        draws.map(|draw| self.candidates[draw])
+        if self.is_weighted() {
+            return [(); 2].map(|()| self.candidates[self.weights.draw(random)]);
+        }
+        // One number for both: what is left of it after the first draw has more than enough bits for the second.
+        let count = self.candidates.len();
+        let (first, rest) = split(random.next_u64(), count);
+        let (second, _) = split(rest, count);
+        [first, second].map(|draw| self.candidates[draw])
     }
 
     /// Two different candidates, or the only one twice. Drawn by weight they may be the same, or weights would not hold;
@@ -123,8 +128,8 @@ impl ActiveSet {
         const CHANCES: usize = 4;
         let others = self.candidates.len().saturating_sub(1);
         if others > 0 && !self.is_weighted() {
-            let first = below(self.candidates.len(), random);
-            let second = below(others, random);
+            let (first, rest) = split(random.next_u64(), self.candidates.len());
+            let (second, _) = split(rest, others);
             let second = second + usize::from(second >= first);
             return [first, second].map(|draw| self.candidates[draw]);
         }
@@ -136,8 +141,10 @@ impl ActiveSet {
         [first, second]
     }
 
+    #[inline]
     pub fn is_weighted(&self) -> bool {
-        self.found.is_some_and(|found| found.mean_weight.is_some())
+        let found = self.found.as_ref();
+        found.is_some_and(|found| found.mean_weight.is_some())
     }
 
     /// The mean weight of the candidates over that of this endpoint, which is not drained.
@@ -214,13 +221,6 @@ impl ActiveSet {
             .find_map(|(first, bucket)| best(first, bucket, false))
     }
 
-    /// The endpoints of a backend that are not drained; `None` if these are another backend's.
-    pub fn members(&self, backend: BackendId) -> Option<&[EndpointRow]> {
-        self.found
-            .is_some_and(|found| found.backend == backend)
-            .then_some(&self.members)
-    }
-
     #[cold]
     fn refresh(&mut self, backend: &Backend, tables: &SharedTables, now: Moment) {
         let state = |endpoint: &Endpoint| EndpointState::of(tables, endpoint.row);
@@ -251,12 +251,6 @@ impl ActiveSet {
             Method::Rejected
         };
         self.is_rendezvous_made = false;
-        self.members.clear();
-        if backend.policy.max_ejected.is_some() {
-            let endpoints = backend.endpoints().iter();
-            let members = endpoints.filter(|endpoint| !endpoint.weight.is_drained());
-            self.members.extend(members.map(|endpoint| endpoint.row));
-        }
         let active = backend.endpoints().iter().filter(|one| is_active(one));
         let slow_start = backend.policy.slow_start;
         self.ramps
@@ -266,11 +260,12 @@ impl ActiveSet {
             Method::P2c => self.weigh(backend, now),
             _ => None,
         };
+        let next_step = self.ramps.next_step();
         let returns = backend.endpoints().iter().filter_map(ejected_until);
         self.found = Some(Found {
             backend: backend.id,
             ejection_epoch,
-            look_again_at: returns.chain(self.ramps.next_step()).min(),
+            look_again_at: returns.chain(next_step).min().unwrap_or(Moment::NEVER),
             method,
             mean_weight,
         });

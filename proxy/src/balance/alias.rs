@@ -1,6 +1,8 @@
 //! Draws by weight in constant time: Walker's alias method, built after Vose (1991). Whole numbers throughout, so the
 //! shares are exact.
 
+use std::hint::select_unpredictable;
+
 use rand::Rng;
 
 use super::p2c::split;
@@ -62,7 +64,8 @@ impl AliasTable {
         let (place, rest) = split(random.next_u64(), self.columns.len());
         let Column { cut, alias } = self.columns[place];
         let (level, _) = split(rest, self.total as usize);
-        if (level as u64) < cut { place } else { alias }
+        // As good as a coin toss to the processor: choosing costs less than guessing.
+        select_unpredictable((level as u64) < cut, place, alias)
     }
 }
 

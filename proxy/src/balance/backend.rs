@@ -76,6 +76,7 @@ impl Backend {
     }
 
     /// All endpoints, the best bucket first; drained and ejected ones too.
+    #[inline]
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }

@@ -1,12 +1,12 @@
 //! One worker's balancer: the page that says what a pick and the end of an attempt do.
 
-use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng, SeedableRng};
 use weir_rendezvous::AffinityKey;
 
 use super::active::{ActiveSet, Candidate};
 use super::adaptive::Outlook;
-use super::backend::{Backend, BackendId};
+use super::backend::Backend;
 use super::ejection::{Ejection, Outs, Verdict};
 use super::endpoint::Endpoint;
 use super::lease::{Detour, Lease, Method};
@@ -19,6 +19,7 @@ use super::rows::EndpointRow;
 use super::score::Score;
 use super::shared::SharedTables;
 use super::state::{EndpointState, reading};
+use super::terms::{Contracts, TermsId};
 use super::untried::Untried;
 use super::watch::{Draw, How, WatchedPick};
 use crate::moment::Moment;
@@ -34,9 +35,19 @@ pub struct Balancer {
     /// Which rows of `ENDPOINT_LOAD` are ours to write.
     worker: usize,
     random: Xoshiro256PlusPlus,
-    /// Who may be picked, by place of the backend.
-    active: Vec<ActiveSet>,
+    /// By place of the backend.
+    served: Vec<Served>,
+    contracts: Contracts,
     untried: Untried,
+}
+
+/// What a worker remembers of one backend.
+#[derive(Default)]
+struct Served {
+    /// Who may be picked.
+    active: ActiveSet,
+    /// By which leases are made.
+    terms: Option<TermsId>,
 }
 
 impl Balancer {
@@ -46,41 +57,42 @@ impl Balancer {
             tables,
             worker,
             random: Xoshiro256PlusPlus::seed_from_u64(seed ^ worker as u64),
-            active: Vec::new(),
+            served: Vec::new(),
+            contracts: Contracts::default(),
             untried: Untried::default(),
         }
     }
 
     /// Leases the better of two endpoints of this backend. Finish the lease with [`finish`](Self::finish).
+    #[inline]
     pub fn pick(&mut self, backend: &Backend, now: Moment) -> Result<Lease, NoEndpoint> {
-        let active = refreshed(&mut self.active, backend, &self.tables, now);
-        let method = active.method().ok_or(NoEndpoint)?;
-
-        let random = &mut self.random;
+        let served = served(
+            &mut self.served,
+            &mut self.contracts,
+            backend,
+            &self.tables,
+            now,
+        );
+        let active = &served.active;
+        let (Some(method), Some(terms)) = (active.method(), served.terms) else {
+            return Err(NoEndpoint);
+        };
         let (draws, best) = match backend.policy.scoring {
             Scoring::Seed => {
-                let draws = active.draw_two(random);
+                let draws = active.draw_two(&mut self.random);
                 let score = |one: Candidate| Score::of(reading(&self.tables, one.row));
                 (draws, better_of_two(draws, score))
             }
             Scoring::Adaptive => {
-                let judge = active.judge(&self.tables, now);
-                let draws = active.draw_different(random, |one| judge.is_poor(one.row));
-                let score =
-                    |one: Candidate| judge.score(one.row, active.per_weight(one.place(), backend));
-                (draws, better_of_two(draws, score))
+                adaptive_draws(active, backend, &self.tables, &mut self.random, now)
             }
         };
         if self.tables.watch.is_on() {
-            self.show_draws(
-                backend,
-                method,
-                draws.map(Candidate::place),
-                best.place(),
-                now,
-            );
+            let draws = draws.map(Candidate::place);
+            self.show_draws(backend, method, draws, best.place(), now);
         }
-        Ok(self.lease(backend, best.place(), method))
+        let endpoint = &backend.endpoints()[best.place()];
+        Ok(self.lease(endpoint, terms, method))
     }
 
     /// Leases the better of two endpoints for another attempt at the same request. Rows in `tried` are passed over as
@@ -93,12 +105,22 @@ impl Balancer {
         now: Moment,
     ) -> Result<Lease, NoEndpoint> {
         // Whose time has come is readmitted here.
-        let active = refreshed(&mut self.active, backend, &self.tables, now);
+        let served = served(
+            &mut self.served,
+            &mut self.contracts,
+            backend,
+            &self.tables,
+            now,
+        );
+        let (active, Some(terms)) = (&served.active, served.terms) else {
+            return Err(NoEndpoint);
+        };
         let state = |endpoint: &Endpoint| EndpointState::of(&self.tables, endpoint.row);
         let is_active = |endpoint: &Endpoint| state(endpoint).ejected_until(now).is_none();
         let Some(method) = self.untried.find(backend, tried, is_active) else {
             return self.pick(backend, now);
         };
+        let endpoints = backend.endpoints();
         let draws = [(); 2].map(|()| self.untried.draw(&mut self.random));
         let best = better_of_two(draws, |place| {
             let (_, score) = active.judged(backend, place, &self.tables, now);
@@ -107,7 +129,7 @@ impl Balancer {
         if self.tables.watch.is_on() {
             self.show_draws(backend, method, draws, best, now);
         }
-        Ok(self.lease(backend, best, method))
+        Ok(self.lease(&endpoints[best], terms, method))
     }
 
     /// Leases the endpoint this key is bound to. Rows in `tried` are passed over for the next best, as long as there is
@@ -119,8 +141,17 @@ impl Balancer {
         tried: &[u32],
         now: Moment,
     ) -> Result<Lease, NoEndpoint> {
-        let active = refreshed(&mut self.active, backend, &self.tables, now);
-        active.method().ok_or(NoEndpoint)?;
+        let served = served(
+            &mut self.served,
+            &mut self.contracts,
+            backend,
+            &self.tables,
+            now,
+        );
+        let active = &mut served.active;
+        let (Some(_), Some(terms)) = (active.method(), served.terms) else {
+            return Err(NoEndpoint);
+        };
 
         let tables = &self.tables;
         let endpoints = backend.endpoints();
@@ -158,7 +189,7 @@ impl Balancer {
             };
             self.show(backend, best, how, now);
         }
-        let mut lease = self.lease(backend, best, Method::Affinity);
+        let mut lease = self.lease(&endpoints[best], terms, Method::Affinity);
         lease.detour = match (is_ejected, is_overloaded) {
             (true, _) => Some(Detour::Ejected),
             (_, true) => Some(Detour::Overloaded),
@@ -178,7 +209,7 @@ impl Balancer {
     ) {
         let draws = draws.map(|place| {
             let endpoint = &backend.endpoints()[place];
-            let active = &self.active[backend.id.place];
+            let active = &self.served[backend.id.place].active;
             let (reading, score) = active.judged(backend, place, &self.tables, now);
             Draw {
                 endpoint: endpoint.key.clone(),
@@ -198,10 +229,23 @@ impl Balancer {
         });
     }
 
-    fn lease(&self, backend: &Backend, place: usize, method: Method) -> Lease {
-        let endpoint = &backend.endpoints()[place];
+    #[inline]
+    fn lease(&mut self, endpoint: &Endpoint, terms: TermsId, method: Method) -> Lease {
         load::on_pick(&self.tables, self.worker, endpoint.row.index);
-        Lease::new(backend, endpoint, method)
+        self.contracts.on_pick(terms);
+        Lease::new(endpoint, terms, method)
+    }
+
+    /// A lease of this very endpoint, as one drawn earlier.
+    #[cfg(test)]
+    pub(super) fn lease_of(&mut self, backend: &Backend, endpoint: &Endpoint) -> Lease {
+        if backend.id.place >= self.served.len() {
+            make_room(&mut self.served, backend.id.place);
+        }
+        let served = &mut self.served[backend.id.place];
+        let terms = self.contracts.renew(served.terms, backend);
+        served.terms = Some(terms);
+        self.lease(endpoint, terms, Method::P2c)
     }
 
     /// A number below `limit`, for what is drawn before a backend is picked from.
@@ -209,8 +253,8 @@ impl Balancer {
         below(limit as usize, &mut self.random) as u64
     }
 
-    /// Gives a lease back with what the attempt said of its endpoint. Returns what that led to, if a failure was one too
-    /// many.
+    /// Gives a lease of this balancer back with what the attempt said of its endpoint. Returns what that led to, if a
+    /// failure was one too many.
     pub fn finish(&mut self, lease: Lease, outcome: Outcome, now: Moment) -> Option<Verdict> {
         self.finish_suggesting(lease, outcome, Suggested::default(), now)
     }
@@ -225,6 +269,7 @@ impl Balancer {
     ) -> Option<Verdict> {
         let verdict = self.learn(&lease, outcome, suggested, now);
         load::on_finish(&self.tables, self.worker, lease.row.index, outcome);
+        self.contracts.on_finish(lease.terms);
         verdict
     }
 
@@ -241,11 +286,12 @@ impl Balancer {
         if !state.is_current() {
             return Some(Verdict::TooLate);
         }
+        let terms = self.contracts.terms(lease.terms);
         // The end of an ejection comes before the failures after it, also if no pick has noticed it yet.
-        if state.readmit_if_due(lease.policy.restored_health(), now) {
+        if state.readmit_if_due(terms.health.restored_health(), now) {
             tracing::info!("endpoint {} is back in the pool", lease.address);
         }
-        if lease.scoring == Scoring::Adaptive {
+        if terms.scoring == Scoring::Adaptive {
             Outlook::of(&self.tables, lease.row.index).on_outcome(outcome, now);
         }
         match outcome {
@@ -259,17 +305,17 @@ impl Balancer {
                     trigger,
                     reason,
                     length,
-                } = lease.policy.decide(before, suggested)?;
+                } = terms.health.decide(before, suggested)?;
                 let until = state.eject(length, now)?;
-                if let Some(limit) = lease.max_ejected
-                    && self.outs(lease.backend, now).exceed(limit)
+                if let Some(limit) = terms.max_ejected
+                    && self.outs(&terms.members, now).exceed(limit)
                 {
                     state.withdraw_ejection(until);
                     return Some(Verdict::Spared);
                 }
                 state.confirm_ejection(reason);
                 Some(Verdict::Ejected(Ejection {
-                    backend: lease.backend,
+                    backend: terms.backend,
                     address: lease.address,
                     trigger,
                     reason,
@@ -281,39 +327,55 @@ impl Balancer {
         }
     }
 
-    /// How many of a backend are out of the pool. Of one whose snapshot was replaced since, nobody can tell: all.
-    fn outs(&self, backend: BackendId, now: Moment) -> Outs {
-        let members = self.active.get(backend.place);
-        let members = members.and_then(|active| active.members(backend));
-        let members = members.unwrap_or_default();
-        let is_out = |row: &&EndpointRow| !EndpointState::of(&self.tables, **row).is_active(now);
-        match members.len() {
-            0 => Outs { out: 1, all: 0 },
-            all => Outs {
-                out: members.iter().filter(is_out).count(),
-                all,
-            },
-        }
+    /// How many of these are out of the pool. Those that have left the backend meanwhile do not count.
+    fn outs(&self, members: &[EndpointRow], now: Moment) -> Outs {
+        let states = members
+            .iter()
+            .map(|row| EndpointState::of(&self.tables, *row));
+        let current = states.filter(EndpointState::is_current);
+        current.fold(Outs { out: 0, all: 0 }, |outs, state| Outs {
+            out: outs.out + usize::from(!state.is_active(now)),
+            all: outs.all + 1,
+        })
     }
 }
 
-/// What may be picked of a backend now.
-fn refreshed<'a>(
-    all: &'a mut Vec<ActiveSet>,
+/// Two draws in adaptive scoring, and the better one. A function of its own: the default mode has all registers.
+#[inline(never)]
+fn adaptive_draws(
+    active: &ActiveSet,
+    backend: &Backend,
+    tables: &SharedTables,
+    random: &mut impl Rng,
+    now: Moment,
+) -> ([Candidate; 2], Candidate) {
+    let judge = active.judge(tables, now);
+    let draws = active.draw_different(random, |one| judge.is_poor(one.row));
+    let score = |one: Candidate| judge.score(one.row, active.per_weight(one.place(), backend));
+    (draws, better_of_two(draws, score))
+}
+
+/// What is known of a backend, with whoever may be picked now.
+#[inline]
+fn served<'a>(
+    all: &'a mut Vec<Served>,
+    contracts: &mut Contracts,
     backend: &Backend,
     tables: &SharedTables,
     now: Moment,
-) -> &'a mut ActiveSet {
+) -> &'a mut Served {
     let place = backend.id.place;
     if place >= all.len() {
         make_room(all, place);
     }
-    let active = &mut all[place];
-    active.refresh_if_stale(backend, tables, now);
-    active
+    let served = &mut all[place];
+    if served.active.refresh_if_stale(backend, tables, now) {
+        served.terms = Some(contracts.renew(served.terms, backend));
+    }
+    served
 }
 
 #[cold]
-fn make_room(all: &mut Vec<ActiveSet>, place: usize) {
-    all.resize_with(place + 1, ActiveSet::default);
+fn make_room(all: &mut Vec<Served>, place: usize) {
+    all.resize_with(place + 1, Served::default);
 }

@@ -2,11 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::backend::{Backend, BackendId};
 use super::endpoint::{Bucket, Endpoint};
-use super::outlier::{HealthPolicy, Percent};
-use super::policy::Scoring;
 use super::rows::EndpointRow;
+use super::terms::TermsId;
 
 /// One attempt on one endpoint. It counts as pending until it is given back with
 /// [`Balancer::finish`](super::Balancer::finish), which takes it by value: exactly once.
@@ -15,28 +13,22 @@ use super::rows::EndpointRow;
 pub struct Lease {
     pub(super) row: EndpointRow,
     pub(super) address: SocketAddr,
+    pub(super) terms: TermsId,
     pub(super) method: Method,
     bucket: Bucket,
     pub(super) detour: Option<Detour>,
-    /// For which the attempt was made. It may be gone when the attempt ends, so that its policy comes along.
-    pub(super) backend: BackendId,
-    pub(super) policy: HealthPolicy,
-    pub(super) scoring: Scoring,
-    pub(super) max_ejected: Option<Percent>,
 }
 
 impl Lease {
-    pub(super) fn new(backend: &Backend, endpoint: &Endpoint, method: Method) -> Self {
+    #[inline]
+    pub(super) fn new(endpoint: &Endpoint, terms: TermsId, method: Method) -> Self {
         Self {
             row: endpoint.row,
             address: endpoint.address,
+            terms,
             method,
             bucket: endpoint.bucket,
             detour: None,
-            backend: backend.id,
-            policy: backend.policy.health,
-            scoring: backend.policy.scoring,
-            max_ejected: backend.policy.max_ejected,
         }
     }
 

@@ -18,6 +18,7 @@ pub struct LeaseCounts {
     pub neutral: u64,
 }
 
+#[inline]
 pub fn on_pick(tables: &SharedTables, worker: usize, index: u32) {
     let at = place(tables, worker, index);
     set(&tables.load[at].pending, |pending| pending + 1);

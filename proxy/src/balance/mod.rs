@@ -39,6 +39,7 @@ pub mod shared;
 mod slow_start;
 mod standing;
 mod state;
+mod terms;
 mod untried;
 mod watch;
 mod wire;

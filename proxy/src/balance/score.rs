@@ -34,6 +34,7 @@ impl Score {
 
     /// `health / (1 + latency * (1 + 0.1 * pending))`. An endpoint not measured yet counts as instant, so that it is
     /// tried soon.
+    #[inline]
     pub fn of(reading: Reading) -> Self {
         let latency = reading.latency_seconds.unwrap_or(0.0);
         // By way of a signed number the processor converts in one step.
@@ -57,12 +58,14 @@ impl Score {
 
 impl Ord for Score {
     /// Total also over what only damaged memory could hold, so that no comparison can fail.
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.total_cmp(&other.0)
     }
 }
 
 impl PartialOrd for Score {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

@@ -201,61 +201,20 @@ fn endpoints_that_fail_checks_count_as_out() {
 }
 
 #[test]
-fn an_attempt_that_outlived_its_snapshot_ejects_nobody_where_there_is_a_limit() {
+fn an_attempt_that_outlived_its_snapshot_is_held_to_the_limit_among_those_it_knew() {
     let mut pool = half_at_most(&[1, 1, 1]);
     pool.fail_times(0, 4);
-    let late = pool.lease_of(0);
+    pool.fail_times(1, 4);
+    let late = [0, 1].map(|place| pool.lease_of(place));
     pool.backend.id.revision += 1;
+    pool.backend.policy.max_ejected = None;
     pool.shares(1);
-    assert_eq!(pool.finish(late, Outcome::Failure), None);
-    assert!(pool.fail(0).is_some());
-}
-
-#[test]
-fn ejections_are_counted_by_what_they_were_for_until_the_row_is_anothers() {
-    use EjectionReason::{Check, ConsecutiveFailures, Failure, HealthThreshold, RateLimit};
-    let mut pool = Pool::of_weights(&[1, 1]);
-    let judged = |pool: &mut Pool, eviction: Eviction, failures: usize| {
-        pool.backend.policy.health.eviction = Some(eviction);
-        assert!(pool.fail_times(0, failures).is_some(), "{eviction:?}");
-        pool.advance(seconds(3600));
-        pool.succeed(0, None);
+    let verdicts = late.map(|lease| pool.workers[0].finish(lease, Outcome::Failure, pool.now));
+    let [Some(Verdict::Ejected(ejection)), Some(Verdict::Spared)] = verdicts else {
+        panic!("one of three may be out: {verdicts:?}");
     };
-    judged(&mut pool, Eviction::default(), 1);
-    let in_a_row = Eviction {
-        consecutive_failures: Some(3),
-        ..Eviction::default()
-    };
-    judged(&mut pool, in_a_row, 3);
-    pool.set_health(0, 0.2);
-    let threshold = Eviction {
-        health_threshold: Percent::new(50),
-        ..Eviction::default()
-    };
-    judged(&mut pool, threshold, 1);
-    pool.backend.policy.health.eviction = Some(Eviction::default());
-    let lease = pool.lease_of(0);
-    let suggested = Suggested {
-        rate_limit: Some(seconds(45)),
-        backoff: None,
-    };
-    pool.workers[0].finish_suggesting(lease, Outcome::Failure, suggested, pool.now);
-    let row = pool.backend.endpoints()[0].row;
-    Checked::new(pool.tables.clone(), row).set_failing(true);
-
-    let ejections = pool.figures(0).ejections_for;
-    for reason in [
-        Failure,
-        ConsecutiveFailures,
-        HealthThreshold,
-        RateLimit,
-        Check,
-    ] {
-        assert_eq!(ejections.of(reason), 1, "{reason:?}");
-    }
-    assert_eq!(pool.figures(1).ejections_for, Ejections::default());
-    EndpointState::of(&pool.tables, row).reset();
-    assert_eq!(pool.figures(0).ejections_for, Ejections::default());
+    assert_eq!(ejection.backend.revision, 1);
+    assert!(pool.fail(1).is_some(), "the new snapshot has no limit");
 }
 
 #[test]

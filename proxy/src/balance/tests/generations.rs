@@ -105,8 +105,7 @@ proptest! {
                         row,
                         ..pool.backend.endpoints()[0].clone()
                     };
-                    load::on_pick(&tables, 0, row.index);
-                    let lease = Lease::new(&pool.backend, &endpoint, Method::P2c);
+                    let lease = pool.workers[0].lease_of(&pool.backend, &endpoint);
                     prop_assert_eq!(lease.address(), address);
                     let outcome = match fails {
                         true => Outcome::Failure,

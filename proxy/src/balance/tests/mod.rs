@@ -105,9 +105,7 @@ impl Pool {
 
     /// A lease of this very endpoint, as one drawn earlier.
     fn lease_of(&mut self, place: usize) -> Lease {
-        let endpoint = &self.backend.endpoints()[place];
-        load::on_pick(&self.tables, 0, endpoint.row.index);
-        Lease::new(&self.backend, endpoint, Method::P2c)
+        self.workers[0].lease_of(&self.backend, &self.backend.endpoints()[place])
     }
 
     /// One attempt on this very endpoint that fails.

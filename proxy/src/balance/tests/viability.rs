@@ -77,7 +77,7 @@ proptest! {
             .map(|row| Checked::new(pool.tables.clone(), *row))
             .collect();
         for step in steps {
-            let picked = match step {
+            let (worker, picked) = match step {
                 Step::Fail { place, times } => {
                     pool.fail_times(place, times);
                     continue;
@@ -94,10 +94,11 @@ proptest! {
                     pool.advance(Duration::from_millis(millis));
                     continue;
                 }
-                Step::Pick { worker } => pool.pick_on(worker),
+                Step::Pick { worker } => (worker, pool.pick_on(worker)),
                 Step::PickBound { worker, client } => {
                     let key = AffinityKey::of(&[client]);
-                    pool.workers[worker].pick_bound(&pool.backend, key, &[], pool.now)
+                    let balancer = &mut pool.workers[worker];
+                    (worker, balancer.pick_bound(&pool.backend, key, &[], pool.now))
                 }
                 Step::PickAgain { worker, tried } => {
                     let tried = [rows[tried].index];
@@ -106,7 +107,7 @@ proptest! {
                         let place = place_of(&pool, &lease);
                         prop_assert!(endpoints.iter().any(|(_, weight)| *weight > 0));
                         prop_assert!(!pool.backend.endpoints()[place].weight.is_drained());
-                        pool.finish(lease, Outcome::Neutral);
+                        pool.workers[worker].finish(lease, Outcome::Neutral, pool.now);
                     }
                     continue;
                 }
@@ -115,7 +116,7 @@ proptest! {
             match picked {
                 Ok(lease) => {
                     let place = place_of(&pool, &lease);
-                    pool.finish(lease, Outcome::Neutral);
+                    pool.workers[worker].finish(lease, Outcome::Neutral, pool.now);
                     prop_assert!(viable.contains(&place), "{place} of {viable:?}");
                 }
                 Err(NoEndpoint) => prop_assert!(viable.is_empty(), "{viable:?}"),
