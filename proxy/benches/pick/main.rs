@@ -1,21 +1,23 @@
 //! What choosing an endpoint costs: `cargo xtask bench pick` prints nanoseconds, the best and the middle of many rounds.
 //! Best is what the code takes, middle what it took on this machine at this time.
 
+mod keys;
+mod large;
 mod pools;
-mod routes;
 
 use std::time::Instant;
 
 fn main() {
     pools::report();
-    routes::report();
+    keys::report();
+    large::report();
 }
 
 /// Prints the figures of one row: nanoseconds of one of the steps a round is made of.
-fn print(name: &str, size: usize, mut rounds: Vec<f64>) {
+fn print(name: &str, mut rounds: Vec<f64>) {
     rounds.sort_by(f64::total_cmp);
     let (best, middle) = (rounds[0], rounds[rounds.len() / 2]);
-    println!("{name:<36} {size:>9} {best:>9.1} {middle:>9.1}");
+    println!("{name:<56} {best:>9.1} {middle:>9.1}");
 }
 
 /// Nanoseconds of one step, where `work` does so many.

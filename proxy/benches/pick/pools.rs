@@ -21,7 +21,7 @@ const PICKS: usize = 256;
 
 pub fn report() {
     println!(
-        "{:<36} {:>9} {:>9} {:>9}",
+        "{:<46} {:>9} {:>9} {:>9}",
         "ns", "endpoints", "best", "middle"
     );
     for (weights, weight) in [
@@ -32,19 +32,20 @@ pub fn report() {
         }),
     ] {
         for size in [1, 10, 100, 1_000, 10_000] {
+            let print = |name: String, rounds| print(&format!("{name:<46} {size:>9}"), rounds);
             let mut pool = Pool::new(size, weight);
             let (picks, finishes) = pool.rounds(ROUNDS, |balancer, backend, _| {
                 balancer.pick(backend, NOW).expect("an endpoint")
             });
-            print(&format!("p2c, {weights}"), size, picks);
-            print(&format!("finish, {weights}"), size, finishes);
+            print(format!("p2c, {weights}"), picks);
+            print(format!("finish, {weights}"), finishes);
 
             let mut adaptive = Pool::new(size, weight).scored(Scoring::Adaptive);
             let (picks, finishes) = adaptive.rounds(ROUNDS, |balancer, backend, _| {
                 balancer.pick(backend, NOW).expect("an endpoint")
             });
-            print(&format!("p2c adaptive, {weights}"), size, picks);
-            print(&format!("finish adaptive, {weights}"), size, finishes);
+            print(format!("p2c adaptive, {weights}"), picks);
+            print(format!("finish adaptive, {weights}"), finishes);
 
             let keys: Vec<AffinityKey> = (0_u32..65_536)
                 .map(|client| AffinityKey::of(&client.to_le_bytes()))
@@ -55,7 +56,7 @@ pub fn report() {
                 let lease = balancer.pick_bound(backend, black_box(key), &[], NOW);
                 lease.expect("an endpoint")
             });
-            print(&format!("rendezvous, {weights}"), size, picks);
+            print(format!("rendezvous, {weights}"), picks);
         }
     }
 }
