@@ -52,6 +52,7 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
         .init();
     // Files that change while they are read for the first time are read again.
     let watch = watch(&options.watched());
+    options.warn_of_overruled();
     let plan = options.plan()?;
     let sockets = AdminSockets::bind(&options.admin_addresses())?;
     let (reload, reloads) = Reloads::new(loader(&options), watch);

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::admin::AdminArguments;
 use super::locality::LocalityArguments;
 use super::summary::{Extent, summary};
-use crate::config;
-use crate::runtime::config_files::{self, FilesError};
-use crate::runtime::reload::count;
+use crate::runtime::config_files::FilesError;
+use crate::runtime::reload::{Standpoint, count, load};
 
 /// Check a configuration: print every problem with file, line, column, key and remedy
 ///
@@ -30,6 +30,9 @@ pub struct CheckOptions {
 
     #[command(flatten)]
     locality: LocalityArguments,
+
+    #[command(flatten)]
+    admin: AdminArguments,
 }
 
 /// What a check has to say.
@@ -44,8 +47,12 @@ impl CheckOptions {
     pub fn report(&self) -> Result<Report, FilesError> {
         let path = self.path.as_ref().or(self.config.as_ref());
         let path = path.expect("the command line demands one of them");
-        let sources = config_files::load(path)?;
-        let checked = config::check(&sources, self.locality.known().as_ref());
+        let locality = self.locality.known();
+        let standpoint = Standpoint {
+            locality: locality.as_ref(),
+            admin: &self.admin.addresses(),
+        };
+        let checked = load(path, standpoint)?;
         let mut problems = String::new();
         for problem in &checked.problems {
             // Writing to a String cannot fail.

@@ -21,7 +21,7 @@ use crate::runtime::access_log::LogTarget;
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::dataplane::EbpfMode;
 use crate::runtime::l4::L4Mode;
-use crate::runtime::reload::{ConfigError, both, conflicts, load_plan};
+use crate::runtime::reload::{ConfigError, Standpoint, both, conflicts, load_plan};
 use crate::snapshot::{Plan, Target};
 
 /// Serve: listen for HTTP, and balance over endpoints.
@@ -192,26 +192,37 @@ impl From<ScoringMode> for Scoring {
 impl RunOptions {
     /// What to serve.
     pub fn plan(&self) -> Result<Plan, ConfigError> {
-        if let Some(variables) = self.overruled {
-            tracing::warn!("{variables} is set, and does not hold: flags say something else");
-        }
+        let admin = self.admin_addresses();
+        conflicts::check_surfaces(&admin)?;
         let plan = match &self.config {
             Some(path) => {
-                let own = self.locality.known();
-                load_plan(path, own.as_ref(), |warning| tracing::warn!("{warning}"))
+                let locality = self.locality.known();
+                let standpoint = Standpoint {
+                    locality: locality.as_ref(),
+                    admin: &admin,
+                };
+                load_plan(path, standpoint, |warning| tracing::warn!("{warning}"))
             }
-            None => Ok(Plan::quick(&self.listen, &self.to)
-                .with_affinity(self.affinity.as_ref())
-                .with_scoring(self.scoring.into())),
+            None => self.quick_plan(&admin),
         };
         let (mut plan, deny) = both(plan, self.xdp.deny_list())?;
         plan.deny = Arc::new(deny);
-        conflicts::check(&plan, &self.admin_addresses())?;
         conflicts::check_l4(&plan, self.l4)?;
         for address in conflicts::unserved(&plan) {
             tracing::warn!(
                 "{address}/UDP is served by nobody: it takes kernel programs (XDP), and there are none here"
             );
+        }
+        Ok(plan)
+    }
+
+    /// What `--listen` and `--to` ask for.
+    fn quick_plan(&self, admin: &AdminAddresses) -> Result<Plan, ConfigError> {
+        let plan = Plan::quick(&self.listen, &self.to)
+            .with_affinity(self.affinity.as_ref())
+            .with_scoring(self.scoring.into());
+        if let Some(conflict) = conflicts::check(&plan, admin).into_iter().next() {
+            return Err(conflict.into());
         }
         for backend in conflicts::drained(&plan) {
             tracing::warn!(
@@ -219,6 +230,13 @@ impl RunOptions {
             );
         }
         Ok(plan)
+    }
+
+    /// Says which part of the environment does not hold. It never changes, so once is enough.
+    pub fn warn_of_overruled(&self) {
+        if let Some(variables) = self.overruled {
+            tracing::warn!("{variables} is set, and does not hold: flags say something else");
+        }
     }
 
     /// Whether what is served can change: flags cannot.

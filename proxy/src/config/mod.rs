@@ -45,11 +45,13 @@ pub use deny_list::read_deny_list;
 pub use problem::{Position, Problem, Severity};
 pub use quick::{QuickError, quick_documents};
 
+use std::net::SocketAddr;
+
 use problem::Problems;
 use resources::Resources;
 
 use crate::balance::Locality;
-use crate::snapshot::Plan;
+use crate::snapshot::{Plan, Transport};
 
 /// One file.
 #[derive(Clone, Debug)]
@@ -72,6 +74,15 @@ pub struct Checked {
 
 /// Checks all documents of all files together, for a proxy that stands here.
 pub fn check(sources: &[Source], own: Option<&Locality>) -> Checked {
+    check_with(sources, own, |_| Vec::new())
+}
+
+/// The same; `in_the_way` says which listeners of the plan cannot be served here, and why.
+pub fn check_with(
+    sources: &[Source],
+    own: Option<&Locality>,
+    in_the_way: impl FnOnce(&Plan) -> Vec<((Transport, SocketAddr), String)>,
+) -> Checked {
     let problems = Problems::default();
     let files: Vec<(&str, Vec<tree::Node>)> = sources
         .iter()
@@ -83,7 +94,12 @@ pub fn check(sources: &[Source], own: Option<&Locality>) -> Checked {
             document::read(document, name, &problems, &mut resources);
         }
     }
-    let plan = resolve::plan(&resources, own);
+    let (plan, places) = resolve::plan(&resources, own);
+    for (listener, message) in in_the_way(&plan) {
+        if let Some(at) = places.get(&listener) {
+            at.error(message);
+        }
+    }
     let resources = resources.count;
     let serves_nothing = plan.listeners.is_empty() && plan.l4_services.is_empty();
     if serves_nothing && !problems.has_errors() {

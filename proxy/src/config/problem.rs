@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, where, and what to do about it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 /// Where in a file; lines and columns count from 1.
@@ -52,21 +52,34 @@ impl fmt::Display for Problem {
 
 /// Collects problems while everything is looked at.
 #[derive(Debug, Default)]
-pub struct Problems(RefCell<Vec<Problem>>);
+pub struct Problems {
+    list: RefCell<Vec<Problem>>,
+    /// How many names mistyped ones were compared with.
+    compared: Cell<usize>,
+}
 
 impl Problems {
     pub fn push(&self, problem: Problem) {
-        self.0.borrow_mut().push(problem);
+        self.list.borrow_mut().push(problem);
     }
 
     pub fn has_errors(&self) -> bool {
-        let problems = self.0.borrow();
+        let problems = self.list.borrow();
         problems.iter().any(|one| one.severity == Severity::Error)
+    }
+
+    /// Whether to look for what is meant among so many names. Not without end: who has thousands of names that name
+    /// nothing has not mistyped them one by one.
+    pub fn may_guess(&self, among: usize) -> bool {
+        const MAX_COMPARED: usize = 200_000;
+        let compared = self.compared.get().saturating_add(among);
+        self.compared.set(compared);
+        compared <= MAX_COMPARED
     }
 
     /// By file, in the order of positions.
     pub fn into_sorted(self) -> Vec<Problem> {
-        let mut problems = self.0.into_inner();
+        let mut problems = self.list.into_inner();
         problems.sort_by(|one, two| {
             (&one.file, one.position, &one.key).cmp(&(&two.file, two.position, &two.key))
         });

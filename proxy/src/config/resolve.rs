@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::reader::closest;
+use super::reader::{Cursor, closest};
 use super::resolve_backends::Backends;
 use super::resolve_filters;
 use super::resolve_l4::{self, L4Handling};
-use super::resolve_listeners::Listeners;
+use super::resolve_listeners::{ListenerPlaces, Listeners};
 use super::resolve_policies::{self, Way};
 use super::resources::{
     Gateway, GatewayListener, HttpRoute, Id, L4Route, ParentRef, PolicyTargetKind, Protocol,
@@ -17,8 +17,11 @@ use crate::balance::Locality;
 use crate::route::{Handling, Host, Origin, Rule, Split};
 use crate::snapshot::Plan;
 
-/// What the resources ask for. Where any has a problem, it is not what they ask for.
-pub fn plan(resources: &Resources<'_>, own: Option<&Locality>) -> Plan {
+/// What the resources ask for, with where its listeners stand. Where any has a problem, it is not what they ask for.
+pub fn plan<'r>(
+    resources: &'r Resources<'r>,
+    own: Option<&'r Locality>,
+) -> (Plan, ListenerPlaces<'r>) {
     let gateways = resources.gateways.iter();
     let mut attachment = Attachment {
         gateways: gateways.map(|gateway| (&gateway.id, gateway)).collect(),
@@ -49,13 +52,15 @@ pub fn plan(resources: &Resources<'_>, own: Option<&Locality>) -> Plan {
     }
     attachment.backends.report_unknown(resources);
     resolve_policies::report_unknown(resources);
+    let places = attachment.listeners.places();
     let (listeners, l4_services) = attachment.listeners.finish();
-    Plan {
+    let plan = Plan {
         listeners,
         l4_services,
         backends: attachment.backends.into_plans(),
         ..Plan::default()
-    }
+    };
+    (plan, places)
 }
 
 /// Routes on their way to become rules of listeners.
@@ -139,7 +144,7 @@ impl<'r> Attachment<'r> {
     ) -> Option<(&'r Gateway<'r>, Vec<&'r GatewayListener<'r>>)> {
         let Some(gateway) = self.gateways.get(&parent.gateway).copied() else {
             let known = self.gateways.keys().copied();
-            let message = missing("Gateway", &parent.gateway, known);
+            let message = missing(&parent.cursor, "Gateway", &parent.gateway, known);
             parent.cursor.error(message);
             return None;
         };
@@ -244,8 +249,16 @@ fn common_hosts(listener: &Host, route: &[Host]) -> Vec<Host> {
 }
 
 /// Says that a name names nothing.
-pub fn missing<'i>(kind: &str, id: &Id, known: impl Iterator<Item = &'i Id>) -> String {
-    let known: Vec<String> = known.map(Id::to_string).collect();
+pub fn missing<'i>(
+    at: &Cursor<'_>,
+    kind: &str,
+    id: &Id,
+    known: impl ExactSizeIterator<Item = &'i Id>,
+) -> String {
+    let known: Vec<String> = match at.context.problems.may_guess(known.len()) {
+        true => known.map(Id::to_string).collect(),
+        false => Vec::new(),
+    };
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     match closest(&id.to_string(), &known) {
         Some(meant) => format!("there is no {kind} {id}; did you mean {meant}?"),

@@ -110,7 +110,7 @@ impl<'r> Backends<'r> {
                 let known = self.services.keys().copied();
                 slice
                     .cursor
-                    .error(missing("Service", &slice.service, known));
+                    .error(missing(&slice.cursor, "Service", &slice.service, known));
             }
         }
     }
@@ -123,7 +123,12 @@ impl<'r> Backends<'r> {
         unserved: &str,
     ) -> Option<Found> {
         let Some(service) = self.services.get(id) else {
-            let message = missing("Service", id, self.services.keys().copied());
+            let message = missing(
+                &reference.cursor,
+                "Service",
+                id,
+                self.services.keys().copied(),
+            );
             reference.cursor.error(message);
             return None;
         };
@@ -142,7 +147,12 @@ impl<'r> Backends<'r> {
 
     fn static_backend(&self, reference: &BackendRef<'_>, id: &Id) -> Option<Found> {
         let Some(backend) = self.statics.get(id) else {
-            let message = missing("AgentgatewayBackend", id, self.statics.keys().copied());
+            let message = missing(
+                &reference.cursor,
+                "AgentgatewayBackend",
+                id,
+                self.statics.keys().copied(),
+            );
             reference.cursor.error(message);
             return None;
         };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use super::reader::Cursor;
 use super::resolve_l4::L4Listeners;
 use super::resources::{Gateway, GatewayListener, Id, Protocol};
 use crate::route::{Host, Rule, Rules};
@@ -16,8 +17,11 @@ pub struct Listeners<'r> {
     /// Those below HTTP.
     pub l4: L4Listeners<'r>,
     /// Where each address was first listened on.
-    taken: HashMap<(Transport, SocketAddr, Option<Reach>), String>,
+    taken: HashMap<(Transport, SocketAddr, Option<Reach>), Cursor<'r>>,
 }
+
+/// Addresses, each with the port of the listener it is of.
+pub type ListenerPlaces<'r> = HashMap<(Transport, SocketAddr), Cursor<'r>>;
 
 struct Pending<'r> {
     listener: &'r GatewayListener<'r>,
@@ -52,11 +56,12 @@ impl<'r> Listeners<'r> {
                         Protocol::L4(_) => "choose another port",
                     };
                     listener.at_port.error(format!(
-                        "{address} is listened on already at {first}; {remedy}"
+                        "{address} is listened on already at {}; {remedy}",
+                        first.place()
                     ));
                     continue;
                 }
-                self.taken.insert(key, listener.at_port.place());
+                self.taken.insert(key, listener.at_port.clone());
                 if let Protocol::L4(transport) = listener.protocol {
                     if reach.is_some() {
                         listener.at_port.error(
@@ -101,6 +106,13 @@ impl<'r> Listeners<'r> {
                 }));
             }
         }
+    }
+
+    pub fn places(&self) -> ListenerPlaces<'r> {
+        let taken = self.taken.iter();
+        taken
+            .map(|((transport, address, _), at)| ((*transport, *address), at.clone()))
+            .collect()
     }
 
     pub fn finish(self) -> (Vec<Listener>, Vec<L4Service>) {

@@ -148,7 +148,12 @@ impl<'r> Known<'r> {
         match target.kind {
             PolicyTargetKind::Gateway => {
                 let Some(gateway) = self.gateways.get(id) else {
-                    return Some(missing(kind, id, self.gateways.keys().copied()));
+                    return Some(missing(
+                        &target.cursor,
+                        kind,
+                        id,
+                        self.gateways.keys().copied(),
+                    ));
                 };
                 let names = gateway.listeners.iter().map(|listener| listener.name);
                 let names = names.collect::<Vec<_>>();
@@ -156,7 +161,12 @@ impl<'r> Known<'r> {
             }
             PolicyTargetKind::Route => {
                 let Some(route) = self.routes.get(id) else {
-                    return Some(missing(kind, id, self.routes.keys().copied()));
+                    return Some(missing(
+                        &target.cursor,
+                        kind,
+                        id,
+                        self.routes.keys().copied(),
+                    ));
                 };
                 let names: Vec<&str> = route.rules.iter().filter_map(|rule| rule.name).collect();
                 missing_name(target, "rule", &names).filter(|_| route.is_whole)
@@ -165,7 +175,12 @@ impl<'r> Known<'r> {
             PolicyTargetKind::UdpRoute => Self::l4_problem(&self.udp_routes, target),
             PolicyTargetKind::Service => {
                 let Some(service) = self.services.get(id) else {
-                    return Some(missing(kind, id, self.services.keys().copied()));
+                    return Some(missing(
+                        &target.cursor,
+                        kind,
+                        id,
+                        self.services.keys().copied(),
+                    ));
                 };
                 match target.section {
                     Section::Port(port) => service.missing_port(port, None),
@@ -173,7 +188,7 @@ impl<'r> Known<'r> {
                 }
             }
             PolicyTargetKind::Backend => (!self.backends.contains_key(id))
-                .then(|| missing(kind, id, self.backends.keys().copied())),
+                .then(|| missing(&target.cursor, kind, id, self.backends.keys().copied())),
         }
     }
 
@@ -184,6 +199,7 @@ impl<'r> Known<'r> {
         match routes.get(&target.id) {
             Some(route) => missing_name(target, "rule", route.rule_name.as_slice()),
             None => Some(missing(
+                &target.cursor,
                 target.kind.name(),
                 &target.id,
                 routes.keys().copied(),

@@ -358,6 +358,53 @@ proptest::proptest! {
 }
 
 #[test]
+fn a_listener_that_is_in_the_way_is_told_where_its_port_stands() {
+    let source = Source {
+        name: "a.yaml".to_owned(),
+        text: SHOP.to_owned(),
+    };
+    let in_the_way = |plan: &Plan| {
+        let address = plan.listeners[0].address;
+        vec![((Transport::Tcp, address), "is in the way".to_owned())]
+    };
+    let checked = check_with(&[source], None, in_the_way);
+    let expected = "a.yaml:7:24: error: Gateway default/web: spec.listeners[0].port: is in the way";
+    assert_eq!(lines(&checked.problems), expected);
+    assert_eq!(checked.plan, None);
+}
+
+#[test]
+fn thousands_of_names_that_name_nothing_are_not_all_taken_for_slips() {
+    const COUNT: usize = 1_000;
+    let mut text = SHOP.to_owned();
+    for number in 0..COUNT {
+        text += &format!(
+            "---
+apiVersion: v1
+kind: Service
+metadata: {{name: service-{number}}}
+spec: {{ports: [{{port: 80}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: slice-{number}, labels: {{kubernetes.io/service-name: servise-{number}}}}}
+addressType: IPv4
+ports: [{{port: 80}}]
+endpoints: [{{addresses: [10.0.0.1]}}]
+"
+        );
+    }
+    let problems = checked(&text).problems;
+    let missing = problems
+        .iter()
+        .filter(|one| one.message.starts_with("there is no Service"));
+    let (guessed, plain): (Vec<&Problem>, Vec<&Problem>) =
+        missing.partition(|one| one.message.contains("did you mean default/service-"));
+    assert_eq!(guessed.len() + plain.len(), COUNT);
+    assert!((100..300).contains(&guessed.len()), "{}", guessed.len());
+}
+
+#[test]
 fn what_serves_nothing_is_a_warning() {
     for (from, to, expected) in [
         (

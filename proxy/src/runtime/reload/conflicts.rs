@@ -11,10 +11,12 @@ use crate::snapshot::{Plan, Transport};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Conflict {
     #[error(
-        "clients are to connect to {listener}, which is the address of {flag} too; give {flag} another one, or `{flag} off`"
+        "clients are to connect to {address}, which is the address of {flag} too; give {flag} another one, or `{flag} off`"
     )]
     Surface {
         listener: SocketAddr,
+        /// One of its addresses.
+        address: SocketAddr,
         flag: &'static str,
     },
     #[error("{one} and {other} have the same address, {address}; give one of them another")]
@@ -26,7 +28,10 @@ pub enum Conflict {
     #[error(
         "the endpoint {endpoint} is where Weir itself listens: requests would go round in circles; name the address of the service behind it"
     )]
-    Loop { endpoint: SocketAddr },
+    Loop {
+        listener: SocketAddr,
+        endpoint: SocketAddr,
+    },
     #[error(
         "--l4 xdp wants {address}/{transport} served by kernel programs, which this build cannot do; leave --l4 out"
     )]
@@ -36,16 +41,35 @@ pub enum Conflict {
     },
 }
 
-pub fn check(plan: &Plan, admin: &AdminAddresses) -> Result<(), Conflict> {
+impl Conflict {
+    /// The listener that is in the way, if it is one.
+    pub fn listener(&self) -> Option<(Transport, SocketAddr)> {
+        match *self {
+            Self::Surface { listener, .. } | Self::Loop { listener, .. } => {
+                Some((Transport::Tcp, listener))
+            }
+            Self::NoXdp { transport, address } => Some((transport, address)),
+            Self::Surfaces { .. } => None,
+        }
+    }
+}
+
+/// Where operators are answered, each with its flag.
+fn surfaces(admin: &AdminAddresses) -> Vec<(&'static str, SocketAddr)> {
     let surfaces = [
         ("--admin", admin.admin),
         ("--metrics", admin.metrics),
         ("--readiness", admin.readiness),
     ];
-    let surfaces: Vec<(&str, SocketAddr)> = surfaces
-        .into_iter()
+    let given = surfaces.into_iter();
+    given
         .filter_map(|(flag, address)| Some((flag, address?)))
-        .collect();
+        .collect()
+}
+
+/// Whether the addresses for operators are different ones.
+pub fn check_surfaces(admin: &AdminAddresses) -> Result<(), Conflict> {
+    let surfaces = surfaces(admin);
     for (place, (one, address)) in surfaces.iter().enumerate() {
         for (other, its) in &surfaces[..place] {
             if meet(*address, *its) {
@@ -58,32 +82,37 @@ pub fn check(plan: &Plan, admin: &AdminAddresses) -> Result<(), Conflict> {
             }
         }
     }
+    Ok(())
+}
+
+/// What listeners are in the way of.
+pub fn check(plan: &Plan, admin: &AdminAddresses) -> Vec<Conflict> {
+    let surfaces = surfaces(admin);
+    let mut conflicts = Vec::new();
     for listener in &plan.listeners {
         let Some(reach) = listener.reach else {
             continue;
         };
-        let covered = surfaces
-            .iter()
-            .find(|(_, its)| reach.covers(listener.address, *its));
-        if let Some((flag, its)) = covered {
-            return Err(Conflict::Surface {
-                listener: *its,
-                flag,
-            });
-        }
+        let mut covered = surfaces.iter();
+        let covered = covered.find(|(_, its)| reach.covers(listener.address, *its));
+        conflicts.extend(covered.map(|(flag, its)| Conflict::Surface {
+            listener: listener.address,
+            address: *its,
+            flag,
+        }));
     }
     for listener in plan.tcp_addresses() {
         let clash = surfaces.iter().find(|(_, its)| meet(listener, *its));
-        if let Some((flag, _)) = clash {
-            return Err(Conflict::Surface { listener, flag });
-        }
+        conflicts.extend(clash.map(|(flag, _)| Conflict::Surface {
+            listener,
+            address: listener,
+            flag,
+        }));
         let leads_here = |endpoint: &SocketAddr| is_of(*endpoint, listener);
         let endpoint = plan.targets().map(|target| target.address).find(leads_here);
-        if let Some(endpoint) = endpoint {
-            return Err(Conflict::Loop { endpoint });
-        }
+        conflicts.extend(endpoint.map(|endpoint| Conflict::Loop { listener, endpoint }));
     }
-    Ok(())
+    conflicts
 }
 
 /// What the mode of L4 services rules out.
@@ -160,7 +189,7 @@ mod tests {
     fn a_listener_and_an_address_for_operators_must_not_meet() {
         for listen in ["127.0.0.1:15000", "0.0.0.0:15000"] {
             let plan = plan(listen, &[("10.0.0.1:80", 1)]);
-            let clash = check(&plan, &admin(15000)).expect_err(listen).to_string();
+            let clash = check(&plan, &admin(15000))[0].to_string();
             assert!(
                 clash.contains(listen) && clash.contains("--admin off"),
                 "{clash}"
@@ -173,9 +202,9 @@ mod tests {
             "127.0.0.1:0",
         ] {
             let plan = plan(listen, &[("10.0.0.1:80", 1)]);
-            assert_eq!(check(&plan, &admin(15000)), Ok(()), "{listen}");
+            assert_eq!(check(&plan, &admin(15000)), [], "{listen}");
         }
-        let clash = check(&Plan::default(), &admin(15021)).expect_err("the same");
+        let clash = check_surfaces(&admin(15021)).expect_err("the same");
         assert!(
             clash
                 .to_string()
@@ -191,16 +220,18 @@ mod tests {
             ("0.0.0.0:8080", "127.0.0.1:8080"),
             ("[::]:8080", "[::1]:8080"),
         ] {
-            let error = check(&plan(listen, &[(to, 1)]), &admin(1)).expect_err(to);
-            let endpoint = address(to);
-            assert_eq!(error, Conflict::Loop { endpoint });
+            let (listener, endpoint) = (address(listen), address(to));
+            assert_eq!(
+                check(&plan(listen, &[(to, 1)]), &admin(1)),
+                [Conflict::Loop { listener, endpoint }]
+            );
         }
         for (listen, to) in [
             ("0.0.0.0:8080", "10.0.0.1:8080"),
             ("127.0.0.1:8080", "127.0.0.1:8081"),
             ("127.0.0.1:8080", "127.0.0.2:8080"),
         ] {
-            assert_eq!(check(&plan(listen, &[(to, 1)]), &admin(1)), Ok(()), "{to}");
+            assert_eq!(check(&plan(listen, &[(to, 1)]), &admin(1)), [], "{to}");
         }
     }
 
@@ -224,7 +255,7 @@ mod tests {
         assert_eq!(check_l4(&of(&[]), L4Mode::Xdp), Ok(()));
         assert_eq!(unserved(&both).count(), 1, "UDP");
         let surface = check(&of(&[Transport::Udp]), &admin(53));
-        assert_eq!(surface, Ok(()), "another protocol");
+        assert_eq!(surface, [], "another protocol");
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use super::conflicts::Conflict;
+use super::conflicts::{self, Conflict};
 use crate::balance::Locality;
-use crate::config::{self, Problem, Severity};
+use crate::config::{self, Checked, Problem, Severity};
+use crate::runtime::admin::AdminAddresses;
 use crate::runtime::config_files::{self, FilesError};
 use crate::snapshot::Plan;
 
@@ -38,13 +39,33 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Loads and checks what `--config` names, for a proxy that stands at `own`; warnings are handed to `warn`.
+/// What a proxy is told beside its files, and what they must be right for.
+#[derive(Clone, Copy, Debug)]
+pub struct Standpoint<'a> {
+    /// Where it stands, as far as it knows.
+    pub locality: Option<&'a Locality>,
+    pub admin: &'a AdminAddresses,
+}
+
+/// Loads and checks files for a proxy that stands there.
+pub fn load(path: &Path, standpoint: Standpoint<'_>) -> Result<Checked, FilesError> {
+    let sources = config_files::load(path)?;
+    let in_the_way = |plan: &Plan| {
+        let conflicts = conflicts::check(plan, standpoint.admin).into_iter();
+        let told = |one: Conflict| Some((one.listener()?, one.to_string()));
+        conflicts.filter_map(told).collect()
+    };
+    let own = standpoint.locality;
+    Ok(config::check_with(&sources, own, in_the_way))
+}
+
+/// What `--config` names; warnings are handed to `warn`.
 pub fn load_plan(
     path: &Path,
-    own: Option<&Locality>,
+    standpoint: Standpoint<'_>,
     warn: impl Fn(&Problem),
 ) -> Result<Plan, ConfigError> {
-    let checked = config::check(&config_files::load(path)?, own);
+    let checked = load(path, standpoint)?;
     let Some(plan) = checked.plan else {
         return Err(ConfigError::Refused(Refusal(checked.problems)));
     };

@@ -12,7 +12,7 @@ mod load;
 mod outcome;
 mod watch;
 
-pub use load::{ConfigError, Refusal, both, count, load_plan};
+pub use load::{ConfigError, Refusal, Standpoint, both, count, load, load_plan};
 pub use outcome::{Outcome, Refused};
 pub use watch::Watch;
 
