@@ -119,6 +119,7 @@ const MODULES: [(&str, &[&str]); 21] = [
             "config",
             "metrics",
             "exchange",
+            "relay",
             "runtime",
         ],
     ),

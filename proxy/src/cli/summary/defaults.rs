@@ -6,6 +6,7 @@ use super::backends::{ejection, retry_budget};
 use crate::balance::HealthPolicy;
 use crate::cli::table;
 use crate::exchange::Settings;
+use crate::relay;
 use crate::route::{Retry, RetryBudget};
 use crate::runtime::server::{DEFAULT_CAPACITY, DEFAULT_DRAIN};
 
@@ -24,6 +25,7 @@ pub fn text() -> String {
         limits,
         ..
     } = Settings::default();
+    let relay = relay::Settings::default();
     let length = |length: Duration| format!("{length:?}");
     let tries = Retry::DEFAULT_ATTEMPTS + 1;
     let lines = [
@@ -48,6 +50,12 @@ pub fn text() -> String {
         line("byte through a tunnel", length(tunnel), ""),
         line("idle connection to an endpoint", length(upstream_idle), ""),
         line("client that reads no more", length(linger), ""),
+        line(
+            "byte of a TCP connection",
+            length(relay.idle),
+            "--l4-idle-timeout",
+        ),
+        line("PROXY header, where wanted", length(relay.header), ""),
         line("size of a head", format!("{} B", limits.head), ""),
         line("fields of a head", limits.fields.to_string(), ""),
         line("size of a request target", format!("{} B", limits.uri), ""),
