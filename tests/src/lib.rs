@@ -18,6 +18,7 @@ pub mod namespace;
 pub mod origin;
 pub mod pattern;
 pub mod process;
+pub mod refused;
 pub mod scenario;
 pub mod seccomp;
 pub mod skip;

@@ -29,7 +29,7 @@ pub struct DetachOptions {
     #[arg(long)]
     all: bool,
 
-    /// Also from under a proxy that runs: it goes on without measuring
+    /// Also from under a proxy that runs: it goes on without measuring, until it is started again
     #[arg(long)]
     force: bool,
 }

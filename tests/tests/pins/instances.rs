@@ -74,6 +74,19 @@ fn a_running_instance_is_neither_started_twice_nor_detached_by_mistake() -> Resu
         200,
         "it still serves"
     );
+    // What else happens to interfaces is no reason to attach again.
+    scenario
+        .star
+        .proxy
+        .ip("link add news type bridge\nlink set news up")?;
+    let has_said = || {
+        let said = scenario.weir.process.output();
+        said.contains("somebody else has taken the programs off")
+    };
+    assert!(becomes_true(PATIENCE, has_said));
+    let metrics = scenario.weir.metrics()?;
+    assert_eq!(metrics.sum("weir_ebpf_attached", &[]), Some(0.0));
+    assert_eq!(links(&scenario), 0);
     assert!(scenario.weir.process.stop(PATIENCE)?.success());
     Ok(())
 }

@@ -66,21 +66,45 @@ impl Kernel {
     /// With pins, goes on with the tables an earlier process left there if it can. Nothing that is pinned is changed
     /// before the new programs have been accepted and have run.
     pub fn load(needed: Sizes, pins: Option<Pins>) -> Result<Self, Unavailable> {
+        let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
+        let kept = pins.as_ref().filter(|_| adopted.is_some());
+        let kernel = match Self::load_and_prove(adopted.unwrap_or(needed), kept) {
+            Ok(kernel) => kernel,
+            Err(cause) => {
+                if let Some(pins) = pins {
+                    pins.abandon();
+                }
+                return Err(cause);
+            }
+        };
+        if let Some(pins) = pins {
+            let mut programs = kernel.programs();
+            match programs.pin_tables(&pins, adopted.is_some()) {
+                Ok(()) => programs.pins = Some(pins),
+                Err(error) => unpinned(&error),
+            }
+        }
+        Ok(kernel)
+    }
+
+    fn load_and_prove(sizes: Sizes, kept: Option<&Pins>) -> Result<Self, Unavailable> {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
-        let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
-        let sizes = adopted.unwrap_or(needed);
-        let kept = pins.as_ref().filter(|_| adopted.is_some());
         let mut ebpf = load_object(object, sizes, kept)?;
         let tables = map_tables(&mut ebpf, sizes)?;
         let steering = Steering::load(&mut ebpf, sizes.workers).map(Arc::new);
         if let Err(cause) = &steering {
             tracing::warn!("new connections are spread over workers by the kernel's hash: {cause}");
         }
+        let vips = VipLookup::load(&mut ebpf);
+        // A kernel that has no such programs is told of when somebody asks for what takes them.
+        if let Err(cause @ Unavailable::Verifier { .. }) = &vips {
+            tracing::warn!("prefixes and ranges of ports cannot be listened on: {cause}");
+        }
         let kernel = Self {
             tables,
             steering,
-            vips: VipLookup::load(&mut ebpf),
+            vips,
             flows: Arc::new(hash_table(&mut ebpf, "FLOW")?),
             identities: hash_table(&mut ebpf, "ENDPOINT_ID")?,
             deny: DenyTables {
@@ -93,14 +117,7 @@ impl Kernel {
         };
         // Loading reads the types of the whole kernel: megabytes that are free by now.
         heap::give_back();
-        if let Some(pins) = pins {
-            let mut programs = kernel.programs();
-            programs.prove()?;
-            match programs.pin_tables(&pins, adopted.is_some()) {
-                Ok(()) => programs.pins = Some(pins),
-                Err(error) => unpinned(&error),
-            }
-        }
+        kernel.programs().prove()?;
         Ok(kernel)
     }
 

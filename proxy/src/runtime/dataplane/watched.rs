@@ -23,7 +23,7 @@ pub struct InterfaceStatus {
 pub enum NotAttached {
     #[error("there is no such interface")]
     Missing,
-    #[error("somebody else has detached the programs, or the interface has just gone")]
+    #[error("somebody else has taken the programs off")]
     Detached,
     /// What the kernel has against it.
     #[error("{0}")]
@@ -166,6 +166,8 @@ impl Entry {
                         Some(_) if is_named => {}
                         _ => return self.follow_name(is_named),
                     }
+                } else if Interface::at(index).as_ref() == Some(&attachment.interface) {
+                    return self.give_way(index);
                 } else {
                     tracing::warn!(
                         interface = attachment.interface.name,
@@ -183,6 +185,16 @@ impl Entry {
         if let Some(interface) = Interface::named(&self.name) {
             self.attach(programs, &interface);
         }
+    }
+
+    /// Somebody took the programs off, as `weir detach --force` does, and meant it.
+    fn give_way(&mut self, index: u32) {
+        let reason = NotAttached::Detached.to_string();
+        tracing::warn!(
+            interface = self.name,
+            "{reason}: not measuring on it until it is made anew, or Weir is started again"
+        );
+        self.state = State::Refused { index, reason };
     }
 
     /// The programs stay on an interface that is renamed.

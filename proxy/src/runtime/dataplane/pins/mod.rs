@@ -49,6 +49,16 @@ impl Pins {
         })
     }
 
+    /// Gives the instance back. Folders that hold nothing go: nobody has pinned anything.
+    pub fn abandon(self) {
+        for folder in [&self.layout, &self.instance] {
+            // Fails where there is something in it, as it should.
+            let _ = fs::remove_dir(folder);
+        }
+        let root = self.instance.parent();
+        let _ = root.map(fs::remove_dir);
+    }
+
     pub fn folder(&self) -> &Path {
         &self.layout
     }
