@@ -14,7 +14,7 @@ use weir_tests::endpoint::scripts::answers_after;
 use weir_tests::scenario::{PORT, Scenario};
 use weir_tests::skip::{Need, can_run};
 use weir_tests::wait::becomes_true;
-use weir_tests::weir::Ebpf;
+use weir_tests::weir::{Ebpf, weir_command};
 
 const NEEDS: &[Need] = &[Need::Root];
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -196,12 +196,11 @@ fn without_the_program_an_address_is_bound_and_a_prefix_is_refused_in_words() ->
     assert!(vips.scenario.weir.process.stop(PATIENCE)?.success());
     vips.scenario.options.ebpf = Ebpf::Off;
     vips.scenario.options.interfaces.clear();
-    let refused = vips
-        .scenario
-        .start_again()
-        .err()
-        .expect("it takes a program");
-    let said = format!("{refused:#}");
+    let arguments = vips.scenario.options.arguments();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let refused = weir_command(&vips.scenario.star.proxy.place(), &arguments)?;
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("203.0.113.0/25:8000-8009"), "{said}");
     assert!(said.contains("switched off"), "{said}");
 

@@ -133,6 +133,8 @@ impl Addresses {
             return Newcomers::Dropped;
         }
         match &leaving.steered {
+            // Nobody comes once it is not published any more; who is on the way comes in.
+            Some(steered) if steered.vip_row().is_some() => Newcomers::Refused,
             Some(steered) if steered.turn_away() => Newcomers::Refused,
             _ => Newcomers::Dropped,
         }

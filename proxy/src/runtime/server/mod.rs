@@ -252,6 +252,7 @@ impl Server {
         let listeners = self.lineage.current().sockets();
         let all: Vec<_> = listeners.map(|(id, _)| id).collect();
         workers.unlisten(self.addresses.turn_away(&all));
+        self.addresses.publish(&self.dataplane);
         workers.drain();
         tokio::select! {
             () = workers.join() => {}
