@@ -124,9 +124,9 @@ mod tests {
             );
             for (number, row) in (1..).zip(&table[..]) {
                 assert_eq!(row.read(), EndpointState::default());
-                row.health.store(number, Relaxed);
+                row.latency_samples.store(number, Relaxed);
             }
-            let written = table.iter().map(|row| row.health.load(Relaxed));
+            let written = table.iter().map(|row| row.latency_samples.load(Relaxed));
             assert!(written.eq(1..=count as u64));
         }
     }
