@@ -244,6 +244,8 @@ impl ActiveSet {
         let ejected_until = |endpoint: &Endpoint| state(endpoint).ejected_until(now);
         let is_active = |endpoint: &Endpoint| state(endpoint).is_active(now);
 
+        // A backend without endpoints has no bucket to take others from.
+        self.candidates.clear();
         let method = if self.take_active(backend, is_active) {
             Method::P2c
         } else {

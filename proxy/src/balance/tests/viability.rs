@@ -124,3 +124,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_backend_that_lost_all_its_endpoints_has_none_to_pick() {
+    let mut pool = Pool::of_weights(&[1, 1]);
+    let lease = pool.pick();
+    pool.finish(lease, Outcome::Neutral);
+    let id = BackendId {
+        revision: 2,
+        ..pool.backend.id
+    };
+    pool.backend = Backend::new(id, BackendKind::Service, "pool", "tests", Vec::new());
+    assert!(pool.pick_on(0).is_err());
+    let key = AffinityKey::of(b"client-a");
+    let bound = pool.workers[0].pick_bound(&pool.backend, key, &[], pool.now);
+    assert!(bound.is_err());
+    let again = pool.workers[0].pick_again(&pool.backend, &[0], pool.now);
+    assert!(again.is_err());
+}
