@@ -6,6 +6,7 @@ mod endpoints;
 mod files;
 mod listeners;
 mod measured;
+mod mistakes;
 mod storm;
 
 use std::time::Duration;
