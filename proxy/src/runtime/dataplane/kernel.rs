@@ -68,7 +68,15 @@ impl Kernel {
     pub fn load(needed: Sizes, pins: Option<Pins>) -> Result<Self, Unavailable> {
         let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
         let kept = pins.as_ref().filter(|_| adopted.is_some());
-        let kernel = match Self::load_and_prove(adopted.unwrap_or(needed), kept) {
+        let loaded = Self::load_programs(adopted.unwrap_or(needed), kept);
+        let proven = loaded.and_then(|kernel| {
+            // Without pins nothing that runs is at stake.
+            if pins.is_some() {
+                kernel.programs().prove()?;
+            }
+            Ok(kernel)
+        });
+        let kernel = match proven {
             Ok(kernel) => kernel,
             Err(cause) => {
                 if let Some(pins) = pins {
@@ -87,7 +95,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    fn load_and_prove(sizes: Sizes, kept: Option<&Pins>) -> Result<Self, Unavailable> {
+    fn load_programs(sizes: Sizes, kept: Option<&Pins>) -> Result<Self, Unavailable> {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
         let mut ebpf = load_object(object, sizes, kept)?;
@@ -117,7 +125,6 @@ impl Kernel {
         };
         // Loading reads the types of the whole kernel: megabytes that are free by now.
         heap::give_back();
-        kernel.programs().prove()?;
         Ok(kernel)
     }
 
