@@ -13,7 +13,7 @@ pub use holds::{Hold, Snapshots};
 pub use l4::{L4Service, Transport};
 pub use lineage::Lineage;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use crate::affinity::Affinity;
@@ -98,6 +98,15 @@ fn bits(ip: IpAddr) -> (u128, u32) {
 }
 
 impl Listener {
+    /// What an interface carries if its clients come in there: nobody carries what is virtual, so any may be one.
+    fn carried(&self) -> IpAddr {
+        match (self.reach, self.address.ip()) {
+            (None, address) => address,
+            (Some(_), IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
+            (Some(_), IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
+
     /// Where it is, in words: `10.0.0.1:80`, `10.1.0.0/16:8000-8099`.
     pub fn place(&self) -> String {
         let Some(reach) = self.reach else {
@@ -129,6 +138,14 @@ pub struct Plan {
     pub backends: Vec<BackendPlan>,
     /// Whom nothing is accepted from.
     pub deny: Arc<DenyList>,
+}
+
+impl Plan {
+    /// Addresses of the interfaces that clients come in by.
+    pub fn client_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let listeners = self.listeners.iter().map(Listener::carried);
+        listeners.chain(self.l4_services.iter().map(|it| it.address.ip()))
+    }
 }
 
 /// A backend to be.
@@ -305,6 +322,12 @@ impl Snapshot {
         self.listeners.iter().map(|(id, listener)| (*id, listener))
     }
 
+    /// Addresses of the interfaces that clients come in by.
+    pub fn client_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let listeners = self.listeners().map(|(_, it)| it.carried());
+        listeners.chain(self.l4_services().map(|(_, it)| it.address.ip()))
+    }
+
     /// What TCP clients connect to: listeners, and L4 services over TCP.
     pub fn sockets(&self) -> impl Iterator<Item = (ListenerId, SocketAddr)> {
         let listeners = self.listeners().map(|(id, it)| (id, it.address));
@@ -411,6 +434,23 @@ mod tests {
         let endpoints = snapshot.backends()[0].endpoints().iter();
         let keys: Vec<&str> = endpoints.map(|one| &*one.key).collect();
         assert_eq!(keys, ["10.0.0.1:8080", "[fd00::1]:8080"]);
+    }
+
+    #[test]
+    fn clients_of_a_prefix_may_come_in_by_any_interface() {
+        let mut plan = Plan::quick(
+            &["10.0.0.1:80", "203.0.113.0:80"].map(|it| target(it).address),
+            &[],
+        );
+        plan.listeners[1].reach = Some(Reach {
+            prefix_len: 24,
+            last_port: 80,
+        });
+        let expected: [IpAddr; 2] = [[10, 0, 0, 1], [0; 4]].map(IpAddr::from);
+        let addresses: Vec<IpAddr> = plan.client_addresses().collect();
+        assert_eq!(addresses, expected);
+        let snapshot = Snapshot::new(1, plan, &mut rows(1)).expect("rows enough");
+        assert_eq!(snapshot.client_addresses().collect::<Vec<_>>(), expected);
     }
 
     #[test]

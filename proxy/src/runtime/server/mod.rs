@@ -163,7 +163,7 @@ impl Server {
             xdp: XdpOptions {
                 mode: options.xdp.0,
                 interfaces: options.xdp.1.clone(),
-                addresses: plan.listeners.iter().map(|one| one.address.ip()).collect(),
+                addresses: plan.client_addresses().collect(),
                 deny: plan.deny.clone(),
             },
             bpffs: Some(MOUNT_POINT.into()),

@@ -86,7 +86,7 @@ impl Server {
         workers.unlisten(self.addresses.turn_away(&gone));
         self.addresses.publish(&self.dataplane);
         if changes.listeners != Counts::default() {
-            let addresses = snapshot.listeners().map(|(_, one)| one.address.ip());
+            let addresses = snapshot.client_addresses();
             self.dataplane.follow_addresses(addresses.collect());
         }
         self.routes_are_stale |= changes.endpoints.added + changes.endpoints.removed > 0;
