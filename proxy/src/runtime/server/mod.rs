@@ -97,6 +97,8 @@ pub enum ServerError {
     Ring { worker: usize, source: RingError },
     #[error("worker {worker} cannot go on: {source}")]
     Worker { worker: usize, source: io::Error },
+    #[error("worker {worker} has panicked, see above: this is a fault of Weir")]
+    Panic { worker: usize },
     #[error("{what}: {}", words::of(.source))]
     System {
         what: &'static str,

@@ -1,6 +1,7 @@
 //! The workers as the control plane sees them: threads it starts, gives orders to, and hears the end of.
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -65,7 +66,7 @@ impl Workers {
             .name(format!("weir-worker-{worker}"))
             .spawn(move || {
                 // Nobody listens any more once the server has given up.
-                let _ = ended.send(equipment.work(worker, mailbox));
+                let _ = ended.send(ending(worker, || equipment.work(worker, mailbox)));
             })
             .map_err(system)?;
         self.running.push(Running { handle, thread });
@@ -144,6 +145,15 @@ impl Equipment {
     }
 }
 
+/// How a worker's work ends. A panic is an end like any other: unheard of, its clients would wait for ever.
+fn ending(
+    worker: usize,
+    work: impl FnOnce() -> Result<(), ServerError>,
+) -> Result<(), ServerError> {
+    // Nothing of what the worker had is looked at again.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(ServerError::Panic { worker }))
+}
+
 /// Publishes what a worker holds, for people and for the kernel.
 struct Published {
     counters: Arc<WorkerCounters>,
@@ -193,5 +203,17 @@ fn pin(worker: usize, cpu: usize) {
     set.set(cpu);
     if let Err(error) = sched_setaffinity(None, &set) {
         tracing::warn!(worker, cpu, %error, "the worker is not pinned to its CPU");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_panics_has_ended_with_an_error() {
+        let ended = ending(3, || panic!("as a fault of ours would have it"));
+        assert!(matches!(ended, Err(ServerError::Panic { worker: 3 })));
+        assert!(ending(3, || Ok(())).is_ok());
     }
 }
