@@ -6,6 +6,7 @@ use cel_interpreter::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, MapExpr, SelectExpr, SourceInfo,
     operators,
 };
+use regex::RegexBuilder;
 
 use super::attributes::{Attribute, Subject};
 use super::bound::{Bound, FIELDS, HEAD, MAX_COST};
@@ -17,6 +18,8 @@ use super::{CompileError, Position};
 const MAX_DEPTH: usize = 96;
 /// Levels that a fallback counts for: its arguments are evaluated by a function of ours, on the same stack.
 const DEPTH_OF_FALLBACK: usize = 6;
+/// Bytes a compiled pattern may take.
+const MAX_PATTERN: usize = 128 << 10;
 
 /// What an expression reads; an error if it cannot be used. `info` says where in `source` its parts stand.
 pub fn check(
@@ -162,10 +165,8 @@ impl Check<'_> {
                 None => self.unknown(id, name, format!("there are {}", FUNCTIONS.join(", "))),
             });
         }
-        if name == "matches" && call.args.last().and_then(literal).is_none() {
-            return Err(CompileError::Pattern {
-                position: self.position(id),
-            });
+        if name == "matches" {
+            self.check_pattern(id, call)?;
         }
         let wanted = match (name, &call.target, call.args.len()) {
             ("cookie", None, 1) | (DEFAULT, None, 2) | (COALESCE, None, 1..) => return Ok(()),
@@ -179,6 +180,26 @@ impl Check<'_> {
             name: name.to_owned(),
             wanted,
         })
+    }
+
+    /// The interpreter compiles a pattern whenever it comes to it, so that it must be one that is soon compiled.
+    fn check_pattern(&self, id: u64, call: &CallExpr) -> Result<(), CompileError> {
+        let position = self.position(id);
+        let Some(pattern) = call.args.last().and_then(literal) else {
+            return Err(CompileError::Pattern { position });
+        };
+        let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build();
+        match compiled {
+            Ok(_) => Ok(()),
+            Err(regex::Error::CompiledTooBig(_)) => Err(CompileError::LargePattern { position }),
+            Err(error) => {
+                // The parser draws what it means over several lines; the last one says it.
+                let text = error.to_string();
+                let reason = text.lines().last().unwrap_or_default();
+                let reason = reason.trim_start_matches("error: ").to_owned();
+                Err(CompileError::BadPattern { position, reason })
+            }
+        }
     }
 
     fn all<'e>(

@@ -72,6 +72,10 @@ pub enum CompileError {
     },
     #[error("{position}: the pattern of `matches` must be written out in quotes")]
     Pattern { position: Position },
+    #[error("{position}: the pattern of `matches` takes too much memory; repeat less in it")]
+    LargePattern { position: Position },
+    #[error("{position}: the pattern of `matches` is not a regular expression: {reason}")]
+    BadPattern { position: Position, reason: String },
     /// No thread to parse on, or the parser gave up.
     #[error("the expression could not be parsed")]
     Unparsed,

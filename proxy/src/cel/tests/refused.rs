@@ -61,6 +61,14 @@ fn an_expression_that_cannot_be_understood_says_where() {
             r#"request.path.matches(request.method)"#,
             "must be written out in quotes",
         ),
+        (
+            r#"request.path.matches("(a{1000}){1000}")"#,
+            "takes too much memory; repeat less in it",
+        ),
+        (
+            r#"request.path.matches("(a")"#,
+            "is not a regular expression: unclosed group",
+        ),
         ("Message{a: 1}", "messages cannot be made here"),
     ];
     for (source, expected) in rows {
