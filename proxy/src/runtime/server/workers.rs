@@ -21,6 +21,10 @@ use crate::runtime::worker::{MeasureFlows, Observe, Worker};
 use crate::seam::{FlowSlot, Peer};
 use crate::snapshot::{ListenerId, Snapshot};
 
+/// Bytes, of which only those are resident that were ever used. Expressions as nested as they may be take half of it in
+/// a debug build.
+const STACK: usize = 8 << 20;
+
 /// All workers, running.
 pub struct Workers {
     running: Vec<Running>,
@@ -64,6 +68,7 @@ impl Workers {
         let ended = self.ended.clone();
         let thread = thread::Builder::new()
             .name(format!("weir-worker-{worker}"))
+            .stack_size(STACK)
             .spawn(move || {
                 // Nobody listens any more once the server has given up.
                 let _ = ended.send(ending(worker, || equipment.work(worker, mailbox)));
