@@ -1,7 +1,9 @@
 //! Reads the files of a configuration: one file, or all of a directory that end in `.yaml`, `.yml` or `.json`.
 
 use std::ffi::OsStr;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -49,7 +51,7 @@ pub fn is_ours_by_name(name: &OsStr) -> bool {
 
 /// The text of one file.
 pub fn read(path: &Path) -> Result<Source, FilesError> {
-    let text = std::fs::read_to_string(path).map_err(|source| FilesError::Unreadable {
+    let text = read_regular(path).map_err(|source| FilesError::Unreadable {
         path: path.to_owned(),
         source,
     })?;
@@ -57,4 +59,33 @@ pub fn read(path: &Path) -> Result<Source, FilesError> {
         name: path.display().to_string(),
         text,
     })
+}
+
+/// Opening a FIFO waits for somebody who writes, and a device may have no end: neither is to hold up a reload.
+fn read_regular(path: &Path) -> io::Result<String> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("is not a regular file"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_no_end_is_refused_at_once() {
+        for path in ["/dev/zero", "/dev", "/proc/self/fd"] {
+            let error = read(Path::new(path)).expect_err(path).to_string();
+            assert!(error.starts_with(path), "{error}");
+            assert!(error.ends_with("is not a regular file"), "{error}");
+        }
+    }
 }
