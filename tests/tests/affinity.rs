@@ -270,7 +270,11 @@ fn an_expression_that_cannot_be_used_is_refused_at_start_with_its_place() -> Res
         ("request.headers[", "line 1, column 17"),
         (
             "request.body",
-            "`request.body` is not known here; request has method",
+            "line 1, column 8: `request.body` is not supported yet: bodies are passed on unread",
+        ),
+        (
+            "request.colour",
+            "`request.colour` is not known here; request has method",
         ),
         ("", "1 to 16384 characters"),
     ] {

@@ -204,7 +204,7 @@ fn a_check_lists_all_mistakes_of_all_files_and_fails() -> Result<()> {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).replace(&*folder.0.to_string_lossy(), "");
     for expected in [
-        "/a.yaml:6:50: error: Gateway default/web: spec.listeners[0].protocol: `TLS` is not supported yet; write HTTP\n",
+        "/a.yaml:6:50: error: Gateway default/web: spec.listeners[0].protocol: `TLS` is not supported yet; write HTTP or TCP or UDP\n",
         "/a.yaml:6:55: error: Gateway default/web: spec.listeners[0].colour: is not a known field; leave it out\n",
         "/b.yaml:10:14: error: EndpointSlice default/one-1: addressType: `IPv5` is not one of IPv4, IPv6\n",
         "there is no Service default/too; add it, or correct the name\n",
