@@ -11,6 +11,7 @@ extern crate std;
 
 mod deny;
 mod flow;
+mod l4;
 mod reason;
 mod rows;
 mod steering;
@@ -19,16 +20,20 @@ mod table;
 
 pub use deny::{DenyKeyV4, DenyKeyV6, MAX_DENIED};
 pub use flow::{Address, EndpointId, EndpointIdValue, Flow, FlowKey};
+pub use l4::{
+    Connection, ConnectionKey, MAX_SCORE_LATENCY, Progress, Service, ServiceEndpoint, ServiceKey,
+    TCP, UDP,
+};
 pub use reason::Reason;
 pub use rows::{
     EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading,
-    EndpointState, EndpointWire, FlowSample, Meta, Worker, WorkerSteered,
+    EndpointScore, EndpointState, EndpointWire, FlowSample, Meta, Worker, WorkerSteered,
 };
 #[cfg(feature = "user")]
 pub use rows::{
     EndpointAttemptsCells, EndpointIdentityCells, EndpointLoadCells, EndpointOutlookCells,
-    EndpointReadingCells, EndpointStateCells, EndpointWireCells, FlowSampleCells, MetaCells,
-    WorkerCells, WorkerSteeredCells,
+    EndpointReadingCells, EndpointScoreCells, EndpointStateCells, EndpointWireCells,
+    FlowSampleCells, MetaCells, WorkerCells, WorkerSteeredCells,
 };
 pub use steering::{
     LISTENER_GROUPS, ListenerGroup, VIP_PREFIXES, VIP_RANGES, Vip, VipKey, VipRange,
@@ -40,4 +45,4 @@ pub use table::{Cells, Table};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"weirmeta");
 
 /// Raised whenever the meaning or the place of one field of one table changes.
-pub const LAYOUT_VERSION: u64 = 7;
+pub const LAYOUT_VERSION: u64 = 8;

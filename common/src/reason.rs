@@ -36,6 +36,30 @@ pub enum Reason {
     ToVip = 14,
     /// A virtual address has an entry and no socket: the connection was left to ordinary ones.
     VipUnserved = 15,
+    /// XDP: of a connection of an L4 service, sent on.
+    Forwarded = 16,
+    /// XDP: first of a connection of an L4 service, sent on.
+    Opened = 17,
+    /// XDP: to an L4 service, of a connection nobody knows: passed.
+    NoConnection = 18,
+    /// XDP: to an L4 service without a viable endpoint: passed.
+    NoEndpoint = 19,
+    /// XDP: to an L4 service, no room for another connection: passed.
+    ConnectionTableFull = 20,
+    /// XDP: to an L4 service, no port left towards the endpoint: passed.
+    NoPort = 21,
+    /// XDP: no route to where it was to go: the first of a connection is passed, others are dropped.
+    NoRoute = 22,
+    /// XDP: nobody has asked yet who has the address it was to go to: as above.
+    NoNeighbour = 23,
+    /// XDP: the interface it came by does not forward: as above.
+    NotForwarding = 24,
+    /// XDP: larger than the way it was to take: as above.
+    TooLarge = 25,
+    /// XDP: to a VIP, and unreadable or senseless: dropped.
+    Malformed = 26,
+    /// XDP: a fragment to a VIP: passed.
+    Fragment = 27,
 }
 
 impl Reason {
@@ -43,7 +67,7 @@ impl Reason {
     pub const COUNT: u32 = Self::ALL.len() as u32;
 
     /// Every reason, in the order of `REASON`.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 28] = [
         Self::NotMeasured,
         Self::Unwalked,
         Self::Measured,
@@ -60,6 +84,18 @@ impl Reason {
         Self::Denied,
         Self::ToVip,
         Self::VipUnserved,
+        Self::Forwarded,
+        Self::Opened,
+        Self::NoConnection,
+        Self::NoEndpoint,
+        Self::ConnectionTableFull,
+        Self::NoPort,
+        Self::NoRoute,
+        Self::NoNeighbour,
+        Self::NotForwarding,
+        Self::TooLarge,
+        Self::Malformed,
+        Self::Fragment,
     ];
 
     /// A word for metrics.
@@ -81,6 +117,18 @@ impl Reason {
             Self::Denied => "denied",
             Self::ToVip => "to_vip",
             Self::VipUnserved => "vip_unserved",
+            Self::Forwarded => "forwarded",
+            Self::Opened => "opened",
+            Self::NoConnection => "no_connection",
+            Self::NoEndpoint => "no_endpoint",
+            Self::ConnectionTableFull => "connection_table_full",
+            Self::NoPort => "no_port",
+            Self::NoRoute => "no_route",
+            Self::NoNeighbour => "no_neighbour",
+            Self::NotForwarding => "not_forwarding",
+            Self::TooLarge => "too_large",
+            Self::Malformed => "malformed",
+            Self::Fragment => "fragment",
         }
     }
 

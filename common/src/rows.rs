@@ -202,6 +202,29 @@ row! {
 }
 
 row! {
+    /// `ENDPOINT_SCORE[endpoint]`: how good an endpoint is for L4 services, and what their connections say of it.
+    EndpointScore, EndpointScoreCells, 64, 64, pad 0 {
+        /// Health, 0 to 2^16, in the upper half; latency in 2^-20 s in the lower one, at most
+        /// [`MAX_SCORE_LATENCY`](crate::MAX_SCORE_LATENCY). Written by user space.
+        packed,
+        /// What else is in flight at the endpoint: leases of all workers. Written by user space.
+        pending,
+        /// Connections, and datagrams' flows, that were given to the endpoint. Written by the kernel, as all that follow.
+        opened,
+        /// Connections among them that have ended.
+        closed,
+        /// Connections the endpoint has accepted.
+        accepted,
+        /// Connections it has refused.
+        refused,
+        /// Connections whose SYN had to be sent again.
+        unanswered,
+        /// Nanoseconds from SYN to SYN-ACK, summed over those accepted.
+        connect_ns_sum,
+    }
+}
+
+row! {
     /// `FLOW_SAMPLE[slot]`: the latest first-byte sample of one upstream connection.
     FlowSample, FlowSampleCells, 16, 16, pad 0 {
         /// Nanoseconds from the last request byte out to the first response byte in.

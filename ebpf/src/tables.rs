@@ -7,10 +7,10 @@ use aya_ebpf::maps::{
     Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ReusePortSockArray, SockMap,
 };
 use weir_common::{
-    Address, EndpointAttempts, EndpointId, EndpointIdValue, EndpointIdentity, EndpointLoad,
-    EndpointOutlook, EndpointReading, EndpointState, EndpointWire, Flow, FlowKey, FlowSample,
-    LISTENER_GROUPS, ListenerGroup, MAX_DENIED, Meta, Reason, VIP_PREFIXES, Vip, VipKey, Worker,
-    WorkerSteered,
+    Address, Connection, ConnectionKey, EndpointAttempts, EndpointId, EndpointIdValue,
+    EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading, EndpointScore, EndpointState,
+    EndpointWire, Flow, FlowKey, FlowSample, LISTENER_GROUPS, ListenerGroup, MAX_DENIED, Meta,
+    Reason, Service, ServiceEndpoint, ServiceKey, VIP_PREFIXES, Vip, VipKey, Worker, WorkerSteered,
 };
 
 /// Endpoints the tables hold, and the stride of `ENDPOINT_WIRE`. Set at load, so that programs see a constant.
@@ -107,3 +107,37 @@ pub static DENY_V4: LpmTrie<u32, u32> = LpmTrie::with_max_entries(2 * MAX_DENIED
 /// Denied sources. Keys are `DenyKeyV6`; values say nothing.
 #[map]
 pub static DENY_V6: LpmTrie<Address, u32> = LpmTrie::with_max_entries(2 * MAX_DENIED, 0);
+
+/// What clients send to.
+#[map]
+pub static SERVICE: HashMap<ServiceKey, Service> = HashMap::with_max_entries(1024, 0);
+
+#[map]
+pub static SERVICE_ENDPOINT: Array<ServiceEndpoint> = Array::with_max_entries(1, 0);
+
+#[map]
+pub static ENDPOINT_SCORE: Array<EndpointScore> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Connections of L4 services, two elements each. The longest unused make room.
+#[map]
+pub static CONNECTION: LruHashMap<ConnectionKey, Connection> = LruHashMap::with_max_entries(1, 0);
+
+/// Ports of ours that connections of L4 services get: outside of those the host gives to its own sockets. Set at load.
+#[unsafe(no_mangle)]
+static NAT_PORTS: Global<NatPorts> = Global::new(NatPorts {
+    first: 10_240,
+    count: 22_528,
+});
+
+/// A range of ports.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NatPorts {
+    pub first: u32,
+    pub count: u32,
+}
+
+#[inline(always)]
+pub fn nat_ports() -> NatPorts {
+    NAT_PORTS.load()
+}

@@ -97,6 +97,7 @@ fn loader(options: &RunOptions) -> Option<Loader> {
 
 fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
     ServerOptions {
+        is_l4_in_kernel: options.is_l4_in_kernel(),
         settings: Settings {
             connect: options.timeouts.connect,
             first_byte: options.timeouts.first_byte,

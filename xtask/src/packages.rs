@@ -43,6 +43,11 @@ const NGINX: Wanted = Wanted {
 /// What the end-to-end tests talk to Weir with.
 pub const TESTS: &[Wanted] = &[
     IP,
+    Wanted::tool(
+        "ethtool",
+        "ethtool",
+        "which has veth pairs finish their checksums",
+    ),
     Wanted::tool("curl", "curl", "a client of the tests"),
     Wanted::tool("wrk", "wrk", "a client of the tests"),
     Wanted::tool("h2load", "nghttp2-client", "a client of the tests"),

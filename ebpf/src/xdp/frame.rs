@@ -3,7 +3,7 @@
 use aya_ebpf::programs::XdpContext;
 use weir_common::Address;
 
-const ETHERNET_HEADER: usize = 14;
+pub const ETHERNET_HEADER: usize = 14;
 const VLAN_TAG: usize = 4;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -32,9 +32,9 @@ impl Frame {
         }
     }
 
-    /// The IP header; None if the frame has none, or not the whole of it.
+    /// The IP header and where it lies; None if the frame has none, or not the whole of it.
     #[inline(always)]
-    pub fn network(self) -> Option<Network> {
+    pub fn network(self) -> Option<(Network, usize)> {
         let mut at = ETHERNET_HEADER;
         let mut ethertype = self.ethertype_before(at)?;
         for _ in 0..2 {
@@ -43,11 +43,12 @@ impl Frame {
                 ethertype = self.ethertype_before(at)?;
             }
         }
-        match ethertype {
-            ETHERTYPE_IPV4 => self.load(at).map(Network::V4),
-            ETHERTYPE_IPV6 => self.load(at).map(Network::V6),
-            _ => None,
-        }
+        let network = match ethertype {
+            ETHERTYPE_IPV4 => Network::V4(self.load(at)?),
+            ETHERTYPE_IPV6 => Network::V6(self.load(at)?),
+            _ => return None,
+        };
+        Some((network, at))
     }
 
     #[inline(always)]
@@ -58,13 +59,19 @@ impl Frame {
     /// The header at an offset; None if the frame ends before it does.
     #[inline(always)]
     pub fn load<H: Header>(self, at: usize) -> Option<H> {
-        let from = self.start + at;
-        if from + size_of::<H>() > self.end {
-            return None;
-        }
-        let header = from as *const H;
-        // SAFETY: all its bytes lie before the end of the frame, as checked above; any bytes are a header.
+        let header = self.at::<H>(at)?;
+        // SAFETY: all its bytes lie before the end of the frame; any bytes are a header.
         Some(unsafe { header.read_unaligned() })
+    }
+
+    /// Where the header at an offset lies, all of it; None if the frame ends before it does.
+    #[inline(always)]
+    pub fn at<H: Header>(self, at: usize) -> Option<*mut H> {
+        let from = self.start + at;
+        match from + size_of::<H>() > self.end {
+            true => None,
+            false => Some(from as *mut H),
+        }
     }
 }
 
@@ -100,11 +107,54 @@ pub struct Ipv6Header {
     pub destination: Address,
 }
 
+/// An address of Ethernet, in words, so that programs move words and not bytes.
+pub type LinkAddress = [u16; 3];
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct EthernetHeader {
+    pub destination: LinkAddress,
+    pub source: LinkAddress,
+    pub ethertype: u16,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TcpHeader {
+    pub source: u16,
+    pub destination: u16,
+    pub sequence: u32,
+    pub acknowledgment: u32,
+    pub length: u8,
+    pub flags: u8,
+    pub window: u16,
+    pub checksum: u16,
+    pub urgent: u16,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct UdpHeader {
+    pub source: u16,
+    pub destination: u16,
+    pub length: u16,
+    pub checksum: u16,
+}
+
+const _: () = assert!(size_of::<EthernetHeader>() == 14);
+const _: () = assert!(size_of::<TcpHeader>() == 20);
+const _: () = assert!(size_of::<UdpHeader>() == 8);
 const _: () = assert!(size_of::<Ipv4Header>() == 20);
 const _: () = assert!(size_of::<Ipv6Header>() == 40);
 
 // SAFETY: an integer.
 unsafe impl Header for u16 {}
+// SAFETY: its fields fill the 14 bytes asserted above.
+unsafe impl Header for EthernetHeader {}
+// SAFETY: its fields fill the 20 bytes asserted above.
+unsafe impl Header for TcpHeader {}
+// SAFETY: its fields fill the 8 bytes asserted above.
+unsafe impl Header for UdpHeader {}
 // SAFETY: its fields fill the 20 bytes asserted above.
 unsafe impl Header for Ipv4Header {}
 // SAFETY: its fields fill the 40 bytes asserted above.

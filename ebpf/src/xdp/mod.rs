@@ -1,8 +1,16 @@
 //! `xdp_ingress`: sees every frame an interface receives before the host does. Drops what comes from a denied source,
-//! and passes everything else.
+//! sends on what is for an L4 service or comes back from its endpoint, and passes everything else.
 
+mod connection;
 mod deny;
 mod frame;
+mod packet;
+mod pick;
+mod rewrite;
+mod route;
+mod score;
+mod scratch;
+mod service;
 
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS};
 use aya_ebpf::macros::xdp;
@@ -10,7 +18,7 @@ use aya_ebpf::programs::XdpContext;
 use weir_common::Reason;
 
 use crate::count::count;
-use frame::{Frame, Network};
+use frame::{ETHERNET_HEADER, Frame, Network};
 
 #[xdp(frags)]
 pub fn xdp_ingress(context: XdpContext) -> u32 {
@@ -22,13 +30,19 @@ pub fn xdp_ingress(context: XdpContext) -> u32 {
 #[inline(always)]
 fn judge(context: &XdpContext) -> (u32, Reason) {
     let frame = Frame::of(context);
-    let is_denied = match frame.network() {
-        Some(Network::V4(header)) => deny::has_v4(header.source),
-        Some(Network::V6(header)) => deny::has_v6(header.source),
-        None => false,
+    let Some((network, at)) = frame.network() else {
+        return (XDP_PASS, Reason::Passed);
     };
-    match is_denied {
-        true => (XDP_DROP, Reason::Denied),
-        false => (XDP_PASS, Reason::Passed),
+    let is_denied = match &network {
+        Network::V4(header) => deny::has_v4(header.source),
+        Network::V6(header) => deny::has_v6(header.source),
+    };
+    if is_denied {
+        return (XDP_DROP, Reason::Denied);
     }
+    // A tagged packet is of another network than the interface's own.
+    if at != ETHERNET_HEADER {
+        return (XDP_PASS, Reason::Passed);
+    }
+    service::serve(context, frame, &network)
 }

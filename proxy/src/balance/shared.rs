@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{
     EndpointAttemptsCells, EndpointIdentityCells, EndpointLoadCells, EndpointOutlookCells,
-    EndpointReadingCells, EndpointStateCells, FlowSampleCells, LAYOUT_VERSION, MAGIC, MetaCells,
-    Table, WorkerCells, WorkerSteeredCells,
+    EndpointReadingCells, EndpointScoreCells, EndpointStateCells, FlowSampleCells, LAYOUT_VERSION,
+    MAGIC, MetaCells, Table, WorkerCells, WorkerSteeredCells,
 };
 
 use super::ejection_counts::EjectionCounts;
@@ -43,6 +43,8 @@ pub struct SharedTables {
     pub attempts: Table<EndpointAttemptsCells>,
     pub wire: Wire,
     pub samples: Table<FlowSampleCells>,
+    /// What L4 services in the kernel go by, and what they say.
+    pub score: Table<EndpointScoreCells>,
     /// How each worker is.
     pub worker: Table<WorkerCells>,
     /// What each worker was given by the kernel.
@@ -67,6 +69,7 @@ impl SharedTables {
             attempts: Table::anonymous(sizes.workers * sizes.capacity),
             wire: Wire::over(NothingCounted, sizes),
             samples: Table::anonymous(sizes.flows),
+            score: Table::anonymous(sizes.capacity),
             worker: Table::anonymous(sizes.workers),
             steered: Table::anonymous(sizes.workers),
             ejections: Arc::default(),

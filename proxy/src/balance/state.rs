@@ -82,6 +82,7 @@ impl<'a> EndpointState<'a> {
         self.tables.ejections.forget(self.row.index);
         load::reset(self.tables, self.row.index);
         self.tables.wire.forget(self.row.index);
+        self.tables.score[self.row.index as usize].clear();
         cells.generation.store(self.row.generation, Release);
     }
 

@@ -19,7 +19,7 @@ use crate::balance::Scoring;
 use crate::config::{QuickError, quick_documents};
 use crate::runtime::access_log::LogTarget;
 use crate::runtime::admin::AdminAddresses;
-use crate::runtime::dataplane::EbpfMode;
+use crate::runtime::dataplane::{EbpfMode, XdpMode};
 use crate::runtime::l4::L4Mode;
 use crate::runtime::reload::{ConfigError, Standpoint, both, conflicts, load_plan};
 use crate::snapshot::{Plan, Target};
@@ -208,9 +208,9 @@ impl RunOptions {
         let (mut plan, deny) = both(plan, self.xdp.deny_list())?;
         plan.deny = Arc::new(deny);
         conflicts::check_l4(&plan, self.l4)?;
-        for address in conflicts::unserved(&plan) {
+        for address in conflicts::unserved(&plan).filter(|_| !self.is_l4_in_kernel()) {
             tracing::warn!(
-                "{address}/UDP is served by nobody: it takes kernel programs (XDP), and there are none here"
+                "{address}/UDP is served by nobody: it takes kernel programs (XDP), and these are switched off"
             );
         }
         Ok(plan)
@@ -237,6 +237,11 @@ impl RunOptions {
         if let Some(variables) = self.overruled {
             tracing::warn!("{variables} is set, and does not hold: flags say something else");
         }
+    }
+
+    /// Whether kernel programs are to serve what of TCP and UDP they can.
+    pub fn is_l4_in_kernel(&self) -> bool {
+        self.l4 != L4Mode::Proxy && self.xdp.mode != XdpMode::Off && self.ebpf != EbpfMode::Off
     }
 
     /// Whether what is served can change: flags cannot.

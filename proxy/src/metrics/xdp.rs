@@ -11,6 +11,9 @@ pub struct XdpReport {
     pub mode: String,
     /// Prefixes whose packets the kernel drops.
     pub denied_prefixes: u64,
+    /// L4 services it serves, as address and transport.
+    #[serde(default)]
+    pub services: Vec<String>,
     /// Where it is wanted; none while there is nothing to do.
     pub interfaces: Vec<XdpInterface>,
 }
@@ -37,6 +40,12 @@ impl XdpReport {
             "Prefixes of the deny list whose packets kernel programs drop.",
         )
         .sample(&[], self.denied_prefixes);
+        text.family(
+            Kind::Gauge,
+            "weir_xdp_services",
+            "Services of TCPRoutes and UDPRoutes that kernel programs serve.",
+        )
+        .sample(&[], self.services.len() as u64);
         let mut attached = text.family(
             Kind::Gauge,
             "weir_xdp_attached",

@@ -13,6 +13,8 @@ mod packet;
 mod refusal;
 mod registration;
 mod rig;
+mod sealed;
+mod services;
 mod steering;
 mod traffic;
 mod tunnel;

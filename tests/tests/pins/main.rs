@@ -19,12 +19,14 @@ use weir_tests::weir::weir_command;
 
 const NEEDS: &[Need] = &[Need::Root];
 const PATIENCE: Duration = Duration::from_secs(10);
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 11] = [
+    "CONNECTION",
     "ENDPOINT_ATTEMPTS",
     "ENDPOINT_IDENTITY",
     "ENDPOINT_LOAD",
     "ENDPOINT_OUTLOOK",
     "ENDPOINT_READING",
+    "ENDPOINT_SCORE",
     "ENDPOINT_STATE",
     "ENDPOINT_WIRE",
     "META",

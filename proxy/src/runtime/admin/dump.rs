@@ -12,7 +12,7 @@ use crate::balance::{Backend, BackendKind, Endpoint, Figures, LatencySource};
 use crate::metrics::{EbpfStatus, Observed, WorkerLoad};
 use crate::moment::Moment;
 use crate::runtime::l4;
-use crate::snapshot::BackendPolicy;
+use crate::snapshot::{BackendPolicy, L4Service};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -163,11 +163,19 @@ impl ConfigDump {
                 .filter_map(name)
                 .collect(),
         });
+        let ebpf = (observed.ebpf)();
+        let served_by = |service: &L4Service| {
+            let name = format!("{}/{}", service.address, service.transport);
+            match ebpf.xdp.services.contains(&name) {
+                true => "xdp".to_owned(),
+                false => l4::path(service).name().to_owned(),
+            }
+        };
         let services = snapshot.l4_services().map(|(_, service)| ListenerDump {
             address: service.address,
             reach: None,
             protocol: service.transport.to_string(),
-            served_by: Some(l4::path(service).name().to_owned()),
+            served_by: Some(served_by(service)),
             backends: service
                 .split
                 .weights()
@@ -180,7 +188,7 @@ impl ConfigDump {
             instance: observed.instance.clone(),
             uptime_seconds: now.since(observed.started).as_secs_f64(),
             revision: snapshot.revision,
-            ebpf: (observed.ebpf)(),
+            ebpf: ebpf.clone(),
             workers: WorkerLoad::all(&observed.tables, now)
                 .map(WorkerDump::of)
                 .collect(),

@@ -66,6 +66,11 @@ fn xdp_report(dataplane: &Dataplane) -> XdpReport {
     XdpReport {
         mode: dataplane.xdp_mode().name().to_owned(),
         denied_prefixes: dataplane.denied_prefixes() as u64,
+        services: dataplane
+            .served()
+            .into_iter()
+            .map(|(transport, address)| format!("{address}/{transport}"))
+            .collect(),
         interfaces: dataplane.xdp_status().into_iter().map(interface).collect(),
     }
 }

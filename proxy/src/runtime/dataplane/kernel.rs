@@ -14,13 +14,14 @@ use weir_common::{
 
 use super::flows::FlowTable;
 use super::mapping::{MappingError, map_rows};
+use super::nat_ports;
 use super::pins::{Pins, TABLES, Unfit};
 use super::programs::Programs;
 use super::steering::Steering;
 use super::syscall::HashTable;
 use super::unavailable::{Unavailable, in_one_line};
 use super::vip_lookup::VipLookup;
-use super::xdp::DenyTables;
+use super::xdp::{DenyTables, ServiceTables};
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{Wire, WireRows};
 use crate::runtime::ring::heap;
@@ -57,6 +58,7 @@ pub struct Kernel {
     pub deny: DenyTables,
     /// Or why nobody can be listened for without a socket of that address.
     pub vips: Result<VipLookup, Unavailable>,
+    pub services: Mutex<ServiceTables>,
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
 
@@ -65,10 +67,10 @@ impl Kernel {
     ///
     /// With pins, goes on with the tables an earlier process left there if it can. Nothing that is pinned is changed
     /// before the new programs have been accepted and have run.
-    pub fn load(needed: Sizes, pins: Option<Pins>) -> Result<Self, Unavailable> {
+    pub fn load(needed: Sizes, connections: u32, pins: Option<Pins>) -> Result<Self, Unavailable> {
         let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
         let kept = pins.as_ref().filter(|_| adopted.is_some());
-        let loaded = Self::load_programs(adopted.unwrap_or(needed), kept);
+        let loaded = Self::load_programs(adopted.unwrap_or(needed), connections, kept);
         let proven = loaded.and_then(|kernel| {
             // Without pins nothing that runs is at stake.
             if pins.is_some() {
@@ -95,10 +97,14 @@ impl Kernel {
         Ok(kernel)
     }
 
-    fn load_programs(sizes: Sizes, kept: Option<&Pins>) -> Result<Self, Unavailable> {
+    fn load_programs(
+        sizes: Sizes,
+        connections: u32,
+        kept: Option<&Pins>,
+    ) -> Result<Self, Unavailable> {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
-        let mut ebpf = load_object(object, sizes, kept)?;
+        let mut ebpf = load_object(object, sizes, connections, kept)?;
         let tables = map_tables(&mut ebpf, sizes)?;
         let steering = Steering::load(&mut ebpf, sizes.workers).map(Arc::new);
         if let Err(cause) = &steering {
@@ -119,6 +125,11 @@ impl Kernel {
                 v4: hash_table(&mut ebpf, "DENY_V4")?,
                 v6: hash_table(&mut ebpf, "DENY_V6")?,
             },
+            services: Mutex::new(ServiceTables::new(
+                hash_table(&mut ebpf, "SERVICE")?,
+                hash_table(&mut ebpf, "SERVICE_ENDPOINT")?,
+                service_rows(sizes),
+            )),
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
             programs: Mutex::new(Programs::load(ebpf)?),
@@ -189,7 +200,12 @@ pub fn unpinned(cause: &dyn Error) {
     );
 }
 
-fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf, Unavailable> {
+fn load_object(
+    object: &[u8],
+    sizes: Sizes,
+    connections: u32,
+    adopt: Option<&Pins>,
+) -> Result<Ebpf, Unavailable> {
     let rows = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
     let capacity = rows(sizes.capacity);
     let log_level = if tracing::enabled!(tracing::Level::DEBUG) {
@@ -197,6 +213,7 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
     } else {
         aya_log::Level::Warn
     } as u8;
+    let nat_ports = nat_ports::chosen();
     let mut loader = EbpfLoader::new();
     for name in TABLES {
         if let Some(pins) = adopt {
@@ -206,6 +223,7 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
     loader
         .btf(None)
         .override_global("CAPACITY", &capacity, true)
+        .override_global("NAT_PORTS", &nat_ports, true)
         .override_global(aya_log::LEVEL, &log_level, false)
         .map_max_entries("ENDPOINT_ID", capacity)
         .map_max_entries("ENDPOINT_STATE", capacity)
@@ -215,6 +233,9 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
         .map_max_entries("ENDPOINT_LOAD", rows(sizes.workers * sizes.capacity))
         .map_max_entries("ENDPOINT_ATTEMPTS", rows(sizes.workers * sizes.capacity))
         .map_max_entries("ENDPOINT_WIRE", rows(sizes.cpus * sizes.capacity))
+        .map_max_entries("ENDPOINT_SCORE", capacity)
+        .map_max_entries("SERVICE_ENDPOINT", service_rows(sizes))
+        .map_max_entries("CONNECTION", connections)
         .map_max_entries("FLOW", rows(sizes.flows))
         .map_max_entries("FLOW_SAMPLE", rows(sizes.flows))
         .map_max_entries("WORKER", rows(sizes.workers))
@@ -236,6 +257,11 @@ fn load_object(object: &[u8], sizes: Sizes, adopt: Option<&Pins>) -> Result<Ebpf
         .map_err(Unavailable::load)
 }
 
+/// Rows of `SERVICE_ENDPOINT`: twice those a change can need, so that it is written beside what is drawn from.
+fn service_rows(sizes: Sizes) -> u32 {
+    u32::try_from(2 * sizes.capacity.max(1)).unwrap_or(u32::MAX)
+}
+
 fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable> {
     let tables = SharedTables {
         sizes,
@@ -251,6 +277,7 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
             sizes,
         ),
         samples: array(ebpf, "FLOW_SAMPLE", sizes.flows)?,
+        score: array(ebpf, "ENDPOINT_SCORE", sizes.capacity)?,
         worker: array(ebpf, "WORKER", sizes.workers)?,
         steered: array(ebpf, "WORKER_STEERED", sizes.workers)?,
         ejections: Arc::default(),

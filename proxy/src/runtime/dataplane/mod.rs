@@ -11,6 +11,8 @@ mod keys;
 mod link;
 mod link_news;
 mod mapping;
+mod nat_ports;
+mod neighbours;
 mod netlink;
 mod opening;
 mod pins;
@@ -50,6 +52,7 @@ pub use flows::{Flows, Unmeasured};
 pub use interfaces::Interface;
 pub use kernel::Direction;
 pub use mapping::MappingError;
+pub use neighbours::resolve;
 pub use opening::{DataplaneError, DataplaneOptions, EbpfMode, WithoutKernel};
 pub use pins::{DetachError, LockError, Removed, bpffs::MOUNT_POINT, detach, instances};
 pub use programs::XdpRun;
@@ -58,7 +61,7 @@ pub use unavailable::Unavailable;
 pub use vip_lookup::Lookup;
 pub use vips::{Covered, TooMany, table as vip_table};
 pub use watched::{InterfaceStatus, NotAttached};
-pub use xdp::{XdpHook, XdpMode, XdpOptions, XdpStatus};
+pub use xdp::{KernelEndpoint, KernelService, XdpHook, XdpMode, XdpOptions, XdpStatus};
 
 /// The shared tables and, with BPF, the programs that fill them. Dropping it detaches the programs; the tables last as
 /// long as somebody holds them.

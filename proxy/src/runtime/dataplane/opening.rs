@@ -171,7 +171,7 @@ fn load_kernel(
         Ok(pins) => (Some(pins), None),
         Err(cause) => (None, Some(cause)),
     };
-    match Kernel::load(options.sizes, pins) {
+    match Kernel::load(options.sizes, options.xdp.connections, pins) {
         Ok(kernel) => {
             if let (Some(cause), Some(_)) = (unpinned, &options.bpffs) {
                 kernel::unpinned(&cause);

@@ -117,7 +117,9 @@ impl Programs {
             let mut tables = Vec::new();
             for name in TABLES {
                 let fd = match self.table(name) {
-                    Some(Map::Array(map) | Map::PerCpuArray(map)) => map.fd().as_fd(),
+                    Some(Map::Array(map) | Map::LruHashMap(map) | Map::PerCpuArray(map)) => {
+                        map.fd().as_fd()
+                    }
                     _ => return Err(io::ErrorKind::NotFound.into()),
                 };
                 tables.push((name, fd));
@@ -162,6 +164,9 @@ impl Programs {
 
     /// Shows `xdp_ingress` a frame, `repeat` times.
     pub fn run_xdp(&mut self, frame: &[u8], repeat: u32) -> io::Result<XdpRun> {
+        if let Some(refusal) = &self.xdp_refusal {
+            return Err(io::Error::other(refusal.clone()));
+        }
         let mut after = vec![0; LONGEST_FRAME];
         let options = TestRunOptions {
             data_in: Some(frame),

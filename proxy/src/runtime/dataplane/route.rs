@@ -37,6 +37,22 @@ fn question(destination: IpAddr) -> Question {
     }
 }
 
+/// Index of the interface towards `destination`, and the address on its link that packets go to.
+///
+/// # Errors
+/// As for [`interface_towards`].
+pub fn next_hop(destination: SocketAddr) -> io::Result<(u32, IpAddr)> {
+    let answer = question(destination.ip()).ask()?;
+    let attributes = answer.get(ROUTE_HEADER..).unwrap_or_default();
+    let gateway = attribute(attributes, libc::RTA_GATEWAY).and_then(|bytes| match bytes.len() {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+        16 => Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+        _ => None,
+    });
+    let hop = gateway.unwrap_or(destination.ip().to_canonical());
+    Ok((interface_in(&answer)?, hop))
+}
+
 fn interface_in(answer: &[u8]) -> io::Result<u32> {
     let attributes = answer.get(ROUTE_HEADER..).unwrap_or_default();
     let index = attribute(attributes, libc::RTA_OIF).and_then(|value| u32_at(value, 0));

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use weir_common::{
     DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, EndpointWire, Flow, FlowKey, ListenerGroup,
-    Vip, VipKey,
+    Service, ServiceEndpoint, ServiceKey, Vip, VipKey,
 };
 
 /// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
@@ -39,6 +39,12 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for u64 {}
 // SAFETY: two integers that fill 8 bytes, as `weir_common` asserts.
 unsafe impl Plain for DenyKeyV4 {}
+// SAFETY: two addresses' words and integers that fill 56 bytes, as `weir_common` asserts.
+unsafe impl Plain for ServiceEndpoint {}
+// SAFETY: plain integers that fill 20 bytes, as `weir_common` asserts.
+unsafe impl Plain for ServiceKey {}
+// SAFETY: two integers that fill 8 bytes, as `weir_common` asserts.
+unsafe impl Plain for Service {}
 // SAFETY: five integers that fill 20 bytes, as `weir_common` asserts.
 unsafe impl Plain for DenyKeyV6 {}
 // SAFETY: six integers without a gap.

@@ -33,7 +33,7 @@ pub enum Conflict {
         endpoint: SocketAddr,
     },
     #[error(
-        "--l4 xdp wants {address}/{transport} served by kernel programs, which this build cannot do; leave --l4 out"
+        "--l4 xdp wants {address}/{transport} served by kernel programs alone, and the relay cannot be kept out yet; --l4 auto uses it only for what XDP cannot serve"
     )]
     NoXdp {
         transport: Transport,

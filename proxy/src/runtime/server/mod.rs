@@ -1,6 +1,7 @@
 //! Puts a running proxy together: limits, sockets, kernel programs, workers, control plane - and takes it apart again.
 //! Everything that can be refused is refused before the first worker starts.
 
+mod kernel_services;
 mod listeners;
 mod reload;
 mod workers;
@@ -36,6 +37,7 @@ use crate::metrics::{Observed, Serving, WorkerCounters};
 use crate::relay::{self, Relay};
 use crate::seam::Peer;
 use crate::snapshot::{Lineage, Plan};
+use kernel_services::KernelServices;
 use listeners::{Addresses, ByWorker};
 use workers::{Equipment, Workers, allowed_cpus};
 
@@ -51,6 +53,10 @@ pub const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
 pub const DEFAULT_CAPACITY: usize = 4096;
 /// Upstream connections that can be measured at one time, at most: each takes 16 bytes of mapped memory, used or not.
 const MAX_FLOWS: u64 = 32 * 1024;
+/// Elements of the connection table, two a connection and about 170 bytes each, all made at load; and where no service is
+/// configured at the start.
+const CONNECTIONS: u32 = 128 * 1024;
+const FEW_CONNECTIONS: u32 = 4 * 1024;
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What to serve, and with what.
@@ -60,6 +66,8 @@ pub struct ServerOptions {
     /// One per CPU this process may use if not given.
     pub workers: Option<NonZeroUsize>,
     pub ebpf: EbpfMode,
+    /// Whether kernel programs serve what of TCP and UDP they can.
+    pub is_l4_in_kernel: bool,
     /// When and how XDP is attached, and where; none given: where clients come in.
     pub xdp: (XdpMode, Vec<String>),
     pub instance: String,
@@ -167,6 +175,7 @@ impl Server {
                 interfaces: options.xdp.1.clone(),
                 addresses: plan.client_addresses().collect(),
                 deny: plan.deny.clone(),
+                connections: connections(&plan),
             },
             bpffs: Some(MOUNT_POINT.into()),
         })?;
@@ -234,12 +243,17 @@ impl Server {
         let (applier, mut loaded) = mpsc::channel(1);
         tokio::spawn(reloads.run(applier));
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        let mut kernel_services = KernelServices::default();
+        let mut kernel_tick = tokio::time::interval(kernel_services::TICK);
         loop {
             tokio::select! {
                 _ = heartbeat.tick() => {
                     self.on_heartbeat(&mut tide);
                     self.let_go(&workers);
                     self.follow_routes();
+                }
+                _ = kernel_tick.tick(), if self.options.is_l4_in_kernel => {
+                    kernel_services.tick(&self.dataplane, self.lineage.current(), clock::now());
                 }
                 Some(loaded) = loaded.recv() => self.reload(loaded, &workers, &mut checks),
                 _ = stop.recv() => break,
@@ -347,6 +361,14 @@ fn peer(endpoint: &Endpoint) -> Peer {
         address: endpoint.address,
         endpoint: endpoint.row.index,
         generation: endpoint.row.generation,
+    }
+}
+
+/// Ends of packets the kernel can know for L4 services: of tables nobody needs, a small one.
+fn connections(plan: &Plan) -> u32 {
+    match plan.l4_services.is_empty() {
+        true => FEW_CONNECTIONS,
+        false => CONNECTIONS,
     }
 }
 

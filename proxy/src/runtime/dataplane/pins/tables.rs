@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use weir_common::{
-    EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading,
-    EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta, MetaCells, Reason,
+    Connection, EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading,
+    EndpointScore, EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta, MetaCells, Reason,
 };
 
 use super::super::mapping::map_rows;
@@ -15,9 +15,11 @@ use crate::balance::shared::Sizes;
 
 /// The tables that are pinned, `META` last: where it is, the others are. `FLOW`, `FLOW_SAMPLE` and `ENDPOINT_ID` speak of
 /// connections and rows of one process, and end with it.
-pub const TABLES: [&str; 9] = [
+pub const TABLES: [&str; 11] = [
     "ENDPOINT_READING",
     "ENDPOINT_OUTLOOK",
+    "ENDPOINT_SCORE",
+    "CONNECTION",
     "ENDPOINT_STATE",
     "ENDPOINT_IDENTITY",
     "ENDPOINT_LOAD",
@@ -57,7 +59,10 @@ impl Pins {
         let found = sizes(&meta, needed.flows).ok_or(Unfit::Layout)?;
         for (name, fd) in &tables {
             let shape = Shape::of(fd.as_fd())?;
-            if (shape.value_size as usize, shape.max_entries as usize) != expected(name, found) {
+            let (value, rows) = expected(name, found);
+            let is_fit = shape.value_size as usize == value
+                && rows.is_none_or(|rows| rows == shape.max_entries as usize);
+            if !is_fit {
                 return Err(Unfit::Shape(name));
             }
         }
@@ -97,9 +102,11 @@ fn sizes(meta: &Meta, flows: usize) -> Option<Sizes> {
     })
 }
 
-/// Bytes of a value, and rows.
-fn expected(table: &str, sizes: Sizes) -> (usize, usize) {
-    match table {
+/// Bytes of a value, and rows; None where any number of them will do.
+fn expected(table: &str, sizes: Sizes) -> (usize, Option<usize>) {
+    let (value, rows) = match table {
+        "CONNECTION" => return (size_of::<Connection>(), None),
+        "ENDPOINT_SCORE" => (size_of::<EndpointScore>(), sizes.capacity),
         "ENDPOINT_READING" => (size_of::<EndpointReading>(), sizes.capacity),
         "ENDPOINT_OUTLOOK" => (size_of::<EndpointOutlook>(), sizes.capacity),
         "ENDPOINT_STATE" => (size_of::<EndpointState>(), sizes.capacity),
@@ -112,5 +119,6 @@ fn expected(table: &str, sizes: Sizes) -> (usize, usize) {
         "ENDPOINT_WIRE" => (size_of::<EndpointWire>(), sizes.cpus * sizes.capacity),
         "REASON" => (size_of::<u64>(), Reason::COUNT as usize),
         _ => (size_of::<Meta>(), 1),
-    }
+    };
+    (value, Some(rows))
 }

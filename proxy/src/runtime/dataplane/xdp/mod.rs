@@ -1,22 +1,26 @@
 //! The program that sees frames before the host does: what it works by, and which interfaces it hangs on. It costs
 //! something on every frame, so it is attached only where there is work for it, or where somebody asks for it.
 
+mod columns;
 mod deny;
 mod hook;
+mod obstacles;
 mod placement;
+mod services;
 mod watched;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use clap::ValueEnum;
 
 use super::Dataplane;
-use crate::snapshot::DenyList;
+use crate::snapshot::{DenyList, Transport};
 
 pub use deny::DenyTables;
 pub use hook::{XdpHook, is_on};
+pub use services::{KernelEndpoint, KernelService, ServiceTables};
 pub use watched::{XdpStatus, XdpWatched};
 
 /// When, and how, `xdp_ingress` is attached.
@@ -45,7 +49,7 @@ impl XdpMode {
 }
 
 /// What `xdp_ingress` is to do, and where.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct XdpOptions {
     pub mode: XdpMode,
     /// Where to attach; one that does not exist is waited for. None given: the interfaces that carry `addresses`.
@@ -53,6 +57,20 @@ pub struct XdpOptions {
     /// What clients connect to.
     pub addresses: Vec<IpAddr>,
     pub deny: Arc<DenyList>,
+    /// Packets' ends that can be known at one time: two for a connection of an L4 service.
+    pub connections: u32,
+}
+
+impl Default for XdpOptions {
+    fn default() -> Self {
+        Self {
+            mode: XdpMode::default(),
+            interfaces: Vec::new(),
+            addresses: Vec::new(),
+            deny: Arc::default(),
+            connections: 1024,
+        }
+    }
 }
 
 impl Dataplane {
@@ -80,6 +98,24 @@ impl Dataplane {
         Ok(())
     }
 
+    /// Serves these in the kernel, and no others any more. Connections that stand go on.
+    ///
+    /// # Errors
+    /// `Unsupported` without BPF, `StorageFull` if there are more endpoints than rows, and what the kernel says.
+    pub fn serve(&self, services: &[KernelService]) -> io::Result<()> {
+        let kernel = self.kernel.as_ref();
+        let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
+        let tables = kernel.services.lock();
+        tables
+            .unwrap_or_else(PoisonError::into_inner)
+            .publish(services)?;
+        let vips = services.iter().map(|one| one.address.ip()).collect();
+        let endpoints = services.iter().flat_map(|one| &one.endpoints);
+        let ways: Vec<SocketAddr> = endpoints.map(|endpoint| endpoint.address).collect();
+        self.xdp().serve(vips, ways, &mut kernel.programs());
+        Ok(())
+    }
+
     /// From now on these are the addresses clients connect to. Interfaces given by name stay what they are.
     pub fn follow_addresses(&self, addresses: Vec<IpAddr>) {
         if let Ok(kernel) = &self.kernel {
@@ -90,6 +126,15 @@ impl Dataplane {
     /// The interfaces `xdp_ingress` is wanted on, and how it hangs on them. Empty without BPF.
     pub fn xdp_status(&self) -> Vec<XdpStatus> {
         self.xdp().status()
+    }
+
+    /// The L4 services the kernel serves.
+    pub fn served(&self) -> Vec<(Transport, SocketAddr)> {
+        let Ok(kernel) = &self.kernel else {
+            return Vec::new();
+        };
+        let tables = kernel.services.lock();
+        tables.unwrap_or_else(PoisonError::into_inner).served()
     }
 
     pub fn xdp_mode(&self) -> XdpMode {

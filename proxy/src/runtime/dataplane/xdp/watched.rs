@@ -1,15 +1,18 @@
 //! The interfaces `xdp_ingress` is wanted on, over their lives and while what it has to do changes.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::hook::{self, HookError, XdpHook};
+use super::obstacles::obstacles;
 use super::placement::carrying;
 use super::{XdpMode, XdpOptions};
-use crate::runtime::dataplane::interfaces::Interface;
+use crate::runtime::dataplane::interfaces::{Interface, towards};
 use crate::runtime::dataplane::link::Link;
+use crate::runtime::dataplane::nat_ports;
 use crate::runtime::dataplane::programs::Programs;
 use crate::snapshot::DenyList;
 
@@ -29,8 +32,16 @@ pub struct XdpWatched {
     names: Vec<String>,
     addresses: Vec<IpAddr>,
     deny: Arc<DenyList>,
+    /// Addresses of L4 services.
+    vips: Vec<IpAddr>,
+    /// Their endpoints.
+    ways: Vec<SocketAddr>,
     entries: Vec<Entry>,
+    /// Indexes of interfaces that connections of L4 services may come in by, also those of endpoints that are gone.
+    used: BTreeSet<u32>,
     is_placeless: bool,
+    /// What somebody was told is in the way of L4 services.
+    said: BTreeSet<String>,
 }
 
 struct Entry {
@@ -58,8 +69,12 @@ impl XdpWatched {
             names: options.interfaces,
             addresses: options.addresses,
             deny: Arc::default(),
+            vips: Vec::new(),
+            ways: Vec::new(),
             entries: Vec::new(),
+            used: BTreeSet::new(),
             is_placeless: false,
+            said: BTreeSet::new(),
         }
     }
 
@@ -80,6 +95,15 @@ impl XdpWatched {
     /// There is no kernel to deny them.
     pub fn note_deny(&mut self, list: Arc<DenyList>) {
         self.deny = list;
+    }
+
+    /// These are the L4 services' addresses, and their endpoints.
+    pub fn serve(&mut self, vips: Vec<IpAddr>, ways: Vec<SocketAddr>, programs: &mut Programs) {
+        if (&vips, &ways) != (&self.vips, &self.ways) {
+            (self.vips, self.ways) = (vips, ways);
+            self.attach_where_wanted(programs);
+            self.say_what_is_in_the_way();
+        }
     }
 
     pub fn follow(&mut self, addresses: Vec<IpAddr>, programs: &mut Programs) {
@@ -132,7 +156,9 @@ impl XdpWatched {
 
     fn wanted(&mut self) -> Vec<(String, Option<Interface>)> {
         let is_wanted = match self.mode {
-            XdpMode::Auto => !self.deny.is_empty(),
+            XdpMode::Auto => {
+                !self.deny.is_empty() || !self.vips.is_empty() || !self.used.is_empty()
+            }
             XdpMode::Native | XdpMode::Generic => true,
             XdpMode::Off => false,
         };
@@ -145,7 +171,7 @@ impl XdpWatched {
                 .map(|name| (name.clone(), Interface::named(name)))
                 .collect();
         }
-        let found = carrying(&self.addresses).unwrap_or_else(|error| {
+        let found = self.places().unwrap_or_else(|error| {
             tracing::warn!(%error, "the kernel does not tell of its addresses: XDP is not attached");
             Vec::new()
         });
@@ -158,6 +184,46 @@ impl XdpWatched {
         self.is_placeless = is_placeless;
         let named = |interface: Interface| (interface.name.clone(), Some(interface));
         found.into_iter().map(named).collect()
+    }
+
+    /// Each obstacle is said once.
+    fn say_what_is_in_the_way(&mut self) {
+        let places = self.entries.iter();
+        let places = places.filter_map(|entry| Interface::named(&entry.name));
+        let mut obstacles: Vec<String> = places
+            .flat_map(|interface| obstacles(&interface, &self.vips))
+            .collect();
+        if !self.vips.is_empty() {
+            obstacles.extend(nat_ports::warning());
+        }
+        for obstacle in obstacles {
+            if !self.said.contains(&obstacle) {
+                tracing::warn!("{obstacle}");
+                self.said.insert(obstacle);
+            }
+        }
+    }
+
+    /// Where denied packets come in, where clients of L4 services do, and where their endpoints answer.
+    fn places(&mut self) -> io::Result<Vec<Interface>> {
+        let is_idle = self.vips.is_empty() && self.used.is_empty();
+        let mut places = match !self.deny.is_empty() || is_idle {
+            true => carrying(&self.addresses)?,
+            false => Vec::new(),
+        };
+        let serving = carrying(&self.vips)?
+            .into_iter()
+            .chain(towards(&self.ways).0);
+        self.used.extend(serving.map(|interface| interface.index));
+        // One that is gone is forgotten: no connection will come in by it.
+        let used = std::mem::take(&mut self.used).into_iter();
+        for interface in used.filter_map(Interface::at) {
+            self.used.insert(interface.index);
+            if !places.contains(&interface) {
+                places.push(interface);
+            }
+        }
+        Ok(places)
     }
 
     fn mend(&self, known: Option<State>, interface: &Interface, programs: &mut Programs) -> State {

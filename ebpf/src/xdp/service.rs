@@ -1,0 +1,145 @@
+//! L4 services: a packet to a VIP goes to an endpoint, under an address of ours, and the answer comes back the same way.
+//! A connection stays where it is for as long as the table knows it.
+//!
+//! ```text
+//! client ──(client, VIP)──► pick, allocate a port ──(ours, endpoint)──► endpoint
+//!        ◄─(VIP, client)──                         ◄─(endpoint, ours)──
+//! ```
+
+use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_TX};
+use aya_ebpf::helpers::generated::bpf_redirect;
+use aya_ebpf::programs::XdpContext;
+use weir_common::{Address, Connection, Reason, ServiceEndpoint, ServiceKey, TCP};
+
+use super::frame::{Frame, Network};
+use super::packet::{Packet, Unread};
+use super::rewrite::rewrite;
+use super::route::Route;
+use super::{connection, pick, scratch};
+use crate::tables::{CONNECTION, SERVICE};
+
+/// What becomes of a packet, and why.
+pub type Verdict = (u32, Reason);
+
+const PASSED: Verdict = (XDP_PASS, Reason::Passed);
+
+#[inline(always)]
+pub fn serve(context: &XdpContext, frame: Frame, network: &Network) -> Verdict {
+    let packet = match network {
+        Network::V4(ip) => Packet::read_v4(frame, ip),
+        Network::V6(ip) => Packet::read_v6(frame, ip),
+    };
+    match packet {
+        Ok(packet) if hops(network) > 1 => forward(context, frame, &packet),
+        // Whoever answers for the address tells the sender that its packet has come to its end.
+        Ok(_) => PASSED,
+        Err(unread) => refuse(unread),
+    }
+}
+
+#[inline(always)]
+fn hops(network: &Network) -> u8 {
+    match network {
+        Network::V4(ip) => ip.time_to_live,
+        Network::V6(ip) => ip.hop_limit,
+    }
+}
+
+#[inline(always)]
+fn forward(context: &XdpContext, frame: Frame, packet: &Packet) -> Verdict {
+    let Some(element) = CONNECTION.get_ptr_mut(&packet.key) else {
+        return open(context, frame, packet);
+    };
+    // SAFETY: elements of the table stay in place while a program runs; of one that stands, others write only how far it
+    // has come, of which any value will do.
+    let to = unsafe { &*element };
+    if packet.is_syn() && connection::is_over(to) {
+        return open(context, frame, packet);
+    }
+    let route = match Route::find(context, packet, to) {
+        Ok(route) => route,
+        Err(reason) => return (XDP_DROP, reason),
+    };
+    if packet.key.protocol == TCP {
+        connection::follow(element, to, packet);
+    }
+    send(context, frame, packet, to, &route, Reason::Forwarded)
+}
+
+/// The first packet of a connection. Whatever is in the way of an endpoint, the host gets the packet as it is.
+#[inline(always)]
+fn open(context: &XdpContext, frame: Frame, packet: &Packet) -> Verdict {
+    let key = ServiceKey {
+        address: packet.key.destination,
+        port: packet.key.destination_port,
+        protocol: packet.key.protocol,
+        padding: 0,
+    };
+    let Some(service) = SERVICE.get_ptr(&key) else {
+        return PASSED;
+    };
+    if packet.key.protocol == TCP && !packet.is_syn() {
+        return (XDP_PASS, Reason::NoConnection);
+    }
+    // SAFETY: elements of the table stay readable while a program runs; user space replaces them whole.
+    let Some(endpoint) = pick::pick(unsafe { *service }) else {
+        return (XDP_PASS, Reason::NoEndpoint);
+    };
+    match connect(context, packet, endpoint) {
+        Ok((to, route)) => send(context, frame, packet, to, &route, Reason::Opened),
+        Err(reason) => (XDP_PASS, reason),
+    }
+}
+
+#[inline(always)]
+fn connect(
+    context: &XdpContext,
+    packet: &Packet,
+    endpoint: &ServiceEndpoint,
+) -> Result<(&'static Connection, Route), Reason> {
+    let to = scratch::to_endpoint()?;
+    connection::aim(to, endpoint);
+    let route = Route::find(context, packet, to)?;
+    connection::open(packet, to)?;
+    Ok((to, route))
+}
+
+#[inline(always)]
+fn send(
+    context: &XdpContext,
+    frame: Frame,
+    packet: &Packet,
+    to: &Connection,
+    route: &Route,
+    reason: Reason,
+) -> Verdict {
+    if rewrite(frame, packet, to, route).is_none() {
+        return (XDP_DROP, Reason::Malformed);
+    }
+    if route.interface == context.ingress_ifindex() as u32 {
+        return (XDP_TX, reason);
+    }
+    // SAFETY: the helper takes numbers.
+    (unsafe { bpf_redirect(route.interface, 0) } as u32, reason)
+}
+
+/// Fragments are the host's business; what cannot be read is nobody's, if it was for a VIP.
+#[inline(always)]
+fn refuse(unread: Unread) -> Verdict {
+    match unread {
+        Unread::Malformed(address) if is_vip(address) => (XDP_DROP, Reason::Malformed),
+        Unread::Fragment(address) if is_vip(address) => (XDP_PASS, Reason::Fragment),
+        _ => PASSED,
+    }
+}
+
+#[inline(always)]
+fn is_vip(address: Address) -> bool {
+    let key = ServiceKey {
+        address,
+        port: 0,
+        protocol: 0,
+        padding: 0,
+    };
+    SERVICE.get_ptr(&key).is_some()
+}

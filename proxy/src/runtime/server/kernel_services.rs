@@ -1,0 +1,266 @@
+//! Keeps the kernel's L4 services in step with the snapshot, with who is in the pool and with how good each endpoint is;
+//! and records what became of the connections the kernel made.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use weir_common::{EndpointScore, MAX_SCORE_LATENCY};
+
+use crate::balance::shared::SharedTables;
+use crate::balance::{
+    Backend, ConnectionNews, Endpoint, EndpointRow, Method, Reading, Scoring, State, Verdict,
+    reading_of, standings,
+};
+use crate::moment::Moment;
+use crate::runtime::dataplane::{Dataplane, KernelEndpoint, KernelService, resolve};
+use crate::snapshot::{L4Service, Snapshot, Transport};
+
+/// How often.
+pub const TICK: Duration = Duration::from_millis(100);
+
+/// Why the kernel does not serve a service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotInKernel {
+    #[error("it has no address of its own, but all of this host's")]
+    Unspecified,
+    #[error("it does not lead to one backend, but to {0}")]
+    Backends(usize),
+    #[error("its connections are bound to endpoints by affinity")]
+    Affinity,
+    #[error("its endpoints are scored adaptively or eased in")]
+    Policy,
+    #[error("its clients or endpoints are to have PROXY headers")]
+    ProxyHeaders,
+    #[error("endpoint {0} is of another IP family")]
+    Family(SocketAddr),
+    #[error("endpoint {0} is on this host")]
+    OwnHost(SocketAddr),
+}
+
+#[derive(Default)]
+pub struct KernelServices {
+    published: Vec<KernelService>,
+    /// What was said of services the kernel does not serve.
+    said: BTreeMap<(Transport, SocketAddr), NotInKernel>,
+    /// What endpoints' rows said when they were looked at last.
+    seen: HashMap<EndpointRow, EndpointScore>,
+    has_failed: bool,
+    /// Ticks until link addresses are asked for again.
+    until_resolved: u32,
+}
+
+impl KernelServices {
+    /// To be called about every [`TICK`].
+    pub fn tick(&mut self, dataplane: &Dataplane, snapshot: &Snapshot, now: Moment) {
+        let is_idle = self.published.is_empty() && snapshot.l4_services().next().is_none();
+        if is_idle {
+            return;
+        }
+        if let Some(cause) = dataplane.without_kernel() {
+            if !std::mem::replace(&mut self.has_failed, true) {
+                tracing::warn!(
+                    "TCP services are served by the relay, those of UDP by nobody: no BPF, {cause}"
+                );
+            }
+            return;
+        }
+        let tables = dataplane.tables();
+        let mut services = Vec::new();
+        let mut rows = HashMap::new();
+        let mut said = BTreeMap::new();
+        for (_, service) in snapshot.l4_services() {
+            match in_kernel(snapshot, service, &tables, now) {
+                Ok((one, backend)) => {
+                    services.push(one);
+                    for endpoint in backend.endpoints() {
+                        let score = self.look_at(&tables, backend, endpoint, now);
+                        rows.insert(endpoint.row, score);
+                    }
+                }
+                Err(reason) => {
+                    said.insert((service.transport, service.address), reason);
+                }
+            }
+        }
+        self.seen = rows;
+        self.say(said);
+        self.resolve(&services);
+        if services == self.published {
+            return;
+        }
+        match dataplane.serve(&services) {
+            Ok(()) => {
+                self.published = services;
+                self.has_failed = false;
+            }
+            Err(error) if !self.has_failed => {
+                tracing::warn!(%error, "the kernel does not take the L4 services as they are now");
+                self.has_failed = true;
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Tells the kernel how good the endpoint is, and learns from what it saw. Returns that.
+    fn look_at(
+        &self,
+        tables: &SharedTables,
+        backend: &Backend,
+        endpoint: &Endpoint,
+        now: Moment,
+    ) -> EndpointScore {
+        let cells = &tables.score[endpoint.row.index as usize];
+        let after = cells.read();
+        // Of a row that is looked at for the first time, nobody knows how old its counts are.
+        let before = self.seen.get(&endpoint.row).copied().unwrap_or(after);
+        let news = news(&before, &after);
+        if news != ConnectionNews::default()
+            && let Some(Verdict::Ejected(ejection)) = news.record(tables, backend, endpoint, now)
+        {
+            tracing::warn!(
+                "endpoint {} leaves the pool for {:?}: {} (connections of L4 services)",
+                ejection.address,
+                ejection.length,
+                ejection.trigger
+            );
+        }
+        let reading = reading_of(tables, endpoint);
+        cells.packed.store(packed(reading), Relaxed);
+        cells.pending.store(reading.pending, Relaxed);
+        after
+    }
+
+    /// Without the link address of its endpoint a connection could not be opened.
+    fn resolve(&mut self, services: &[KernelService]) {
+        const TICKS: u32 = 10;
+        self.until_resolved = match self.until_resolved {
+            0 => TICKS,
+            ticks => ticks - 1,
+        };
+        if self.until_resolved != TICKS && services == self.published {
+            return;
+        }
+        let endpoints = services.iter().flat_map(|service| &service.endpoints);
+        for KernelEndpoint { address, .. } in endpoints {
+            if let Err(error) = resolve(*address) {
+                tracing::debug!(%address, %error, "the link address of an endpoint cannot be asked for");
+            }
+        }
+    }
+
+    fn say(&mut self, said: BTreeMap<(Transport, SocketAddr), NotInKernel>) {
+        for (service, reason) in &said {
+            if self.said.get(service) != Some(reason) {
+                let (transport, address) = service;
+                match transport {
+                    Transport::Tcp => {
+                        tracing::info!("{address}/TCP is served by the relay: {reason}");
+                    }
+                    Transport::Udp => {
+                        tracing::warn!("{address}/UDP is served by nobody: {reason}");
+                    }
+                }
+            }
+        }
+        self.said = said;
+    }
+}
+
+fn news(before: &EndpointScore, after: &EndpointScore) -> ConnectionNews {
+    let more = |field: fn(&EndpointScore) -> u64| field(after).saturating_sub(field(before));
+    let accepted = more(|score| score.accepted);
+    let connect_ns = more(|score| score.connect_ns_sum);
+    ConnectionNews {
+        accepted,
+        connect: Duration::from_nanos(connect_ns.checked_div(accepted).unwrap_or(0)),
+        failed: more(|score| score.refused) + more(|score| score.unanswered),
+    }
+}
+
+/// As the kernel compares it.
+fn packed(reading: Reading) -> u64 {
+    const ONE: f64 = (1 << 20) as f64;
+    let latency = reading.latency_seconds.unwrap_or(0.0) * ONE;
+    let latency = latency.min(f64::from(MAX_SCORE_LATENCY)) as u64;
+    let health = (reading.health.clamp(0.0, 1.0) * f64::from(1 << 16)) as u64;
+    health << 32 | latency
+}
+
+/// The service as the kernel serves it, with its backend.
+fn in_kernel<'a>(
+    snapshot: &'a Snapshot,
+    service: &L4Service,
+    tables: &SharedTables,
+    now: Moment,
+) -> Result<(KernelService, &'a Backend), NotInKernel> {
+    if service.address.ip().is_unspecified() {
+        return Err(NotInKernel::Unspecified);
+    }
+    let backends: Vec<&Backend> = snapshot.backends_of(service).map(|(one, _)| one).collect();
+    let [backend] = backends[..] else {
+        return Err(NotInKernel::Backends(backends.len()));
+    };
+    let policy = snapshot.policy_of(backend);
+    if policy.is_some_and(|policy| policy.affinity.is_some()) {
+        return Err(NotInKernel::Affinity);
+    }
+    if service.reads_header || policy.is_some_and(|policy| policy.sends_header.is_some()) {
+        return Err(NotInKernel::ProxyHeaders);
+    }
+    if backend.policy.scoring != Scoring::Seed || backend.policy.slow_start.is_some() {
+        return Err(NotInKernel::Policy);
+    }
+    let (method, standings) = standings(backend, tables, now);
+    let mut endpoints = Vec::new();
+    for standing in standings {
+        let endpoint = &backend.endpoints()[standing.place];
+        let address = endpoint.address;
+        if address.is_ipv4() != service.address.is_ipv4() {
+            return Err(NotInKernel::Family(address));
+        }
+        let is_drawn_from = match method {
+            Some(Method::P2c) => standing.state == State::Candidate,
+            // Nobody is in the pool: those that left it serve.
+            _ => standing.chance > 0.0,
+        };
+        if !is_drawn_from {
+            continue;
+        }
+        // Without a way there now, there may be one later.
+        let Some(source) = source_towards(address) else {
+            continue;
+        };
+        if source == address.ip() || source.is_loopback() {
+            return Err(NotInKernel::OwnHost(address));
+        }
+        endpoints.push(KernelEndpoint {
+            address,
+            source,
+            row: endpoint.row,
+            weight: match method {
+                Some(Method::P2c) => endpoint.weight.share(),
+                _ => 1,
+            },
+        });
+    }
+    let service = KernelService {
+        transport: service.transport,
+        address: service.address,
+        endpoints,
+    };
+    Ok((service, backend))
+}
+
+/// The address of ours that packets to this one leave with; None without a route.
+fn source_towards(address: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = match address.is_ipv4() {
+        true => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        false => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Connecting a datagram socket sends nothing: it looks for the route.
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(address).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}

@@ -1,0 +1,334 @@
+//! L4 services in the kernel: connections that no worker sees, on the way to endpoints a worker would have picked.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rustix::process::Signal;
+use weir_tests::editing::Folder;
+use weir_tests::skip::{Need, can_run};
+use weir_tests::topology::{Peer, Star};
+use weir_tests::wait::becomes_true;
+use weir_tests::weir::{Ebpf, Options, Weir, run_to_end};
+
+const NEEDS: &[Need] = &[Need::Root, Need::Program("ethtool")];
+const PATIENCE: Duration = Duration::from_secs(10);
+const PORT: u16 = 5432;
+const FILE: &str = "weir.yaml";
+
+/// Answers what it reads, byte by byte the next one, and greets with its number.
+struct Echo {
+    served: Arc<AtomicU64>,
+}
+
+impl Echo {
+    fn start(peer: &Peer, address: IpAddr, number: u8) -> Result<Self> {
+        let served = Arc::new(AtomicU64::new(0));
+        let place = peer.namespace.place();
+        let listener = place.run(|| TcpListener::bind((address, PORT)))?;
+        let datagrams = place.run(|| UdpSocket::bind((address, PORT)))?;
+        let count = served.clone();
+        // Both end with the test's process.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                count.fetch_add(1, Ordering::Relaxed);
+                thread::spawn(move || echo(stream, number));
+            }
+        });
+        thread::spawn(move || {
+            let mut bytes = [0; 2048];
+            while let Ok((length, from)) = datagrams.recv_from(&mut bytes) {
+                let _ = datagrams.send_to(&bytes[..length], from);
+            }
+        });
+        Ok(Self { served })
+    }
+
+    fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+}
+
+fn echo(mut stream: TcpStream, number: u8) -> io::Result<()> {
+    stream.write_all(&[number])?;
+    let mut bytes = [0; 16 * 1024];
+    loop {
+        match stream.read(&mut bytes)? {
+            0 => return Ok(()),
+            length => stream.write_all(&bytes[..length])?,
+        }
+    }
+}
+
+struct Stage {
+    weir: Weir,
+    options: Options,
+    echoes: Vec<Echo>,
+    folder: Folder,
+    star: Star,
+    vip: SocketAddr,
+}
+
+/// Endpoints behind a TCPRoute and a UDPRoute. `is_v6` is about all of it.
+fn stage(endpoints: u8, is_v6: bool) -> Result<Stage> {
+    let star = Star::new(endpoints)?;
+    for family in ["ipv4", "ipv6"] {
+        let switch = format!("/proc/sys/net/{family}/conf/all/forwarding");
+        star.proxy.place().run(|| std::fs::write(switch, "1"))?;
+    }
+    let hosts = || std::iter::once(&star.client).chain(&star.endpoints);
+    for peer in hosts() {
+        // On a veth pair nobody finishes checksums, and nothing takes what XDP sends.
+        ethtool(peer, "eth0")?;
+    }
+    let address = |peer: &Peer| match is_v6 {
+        true => peer.address_v6(),
+        false => peer.address(),
+    };
+    let echoes = star.endpoints.iter().zip(1..);
+    let echoes = echoes.map(|(peer, number)| Echo::start(peer, address(peer), number));
+    let echoes = echoes.collect::<Result<Vec<_>>>()?;
+    let vip = match is_v6 {
+        true => star.client.gateway_v6(),
+        false => star.client.gateway(),
+    };
+    let vip = SocketAddr::new(vip, PORT);
+    let folder = Folder::new()?;
+    let all: Vec<IpAddr> = star.endpoints.iter().map(address).collect();
+    let mut options = Options::new(vip, []);
+    options.config = Some(folder.write(FILE, &documents(vip, &all))?);
+    options.ebpf = Ebpf::Required;
+    let weir = Weir::start(&star.proxy.place(), &options)?;
+    let stage = Stage {
+        weir,
+        options,
+        echoes,
+        folder,
+        star,
+        vip,
+    };
+    // Until the kernel knows who has the endpoints' addresses, the relay serves.
+    let is_served = || {
+        let before = stage.packets("opened");
+        let connects = (0..8).all(|_| stage.connect().is_ok());
+        connects && stage.packets("opened") >= before + 8.0
+    };
+    ensure!(
+        becomes_true(PATIENCE, is_served),
+        "not served: {}",
+        stage.weir.process.output()
+    );
+    Ok(stage)
+}
+
+fn ethtool(peer: &Peer, interface: &str) -> Result<()> {
+    let mut command = Command::new("ethtool");
+    command.args(["-K", interface, "tx", "off", "tso", "off", "gro", "on"]);
+    run_to_end(command, &peer.namespace.place())?;
+    Ok(())
+}
+
+fn documents(vip: SocketAddr, endpoints: &[IpAddr]) -> String {
+    let family = if vip.is_ipv4() { "IPv4" } else { "IPv6" };
+    let addresses: Vec<String> = endpoints
+        .iter()
+        .map(|address| format!("- {{addresses: [\"{address}\"]}}"))
+        .collect();
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: gate}}
+spec:
+  addresses: [{{value: \"{}\"}}]
+  listeners: [{{name: raw, port: {PORT}, protocol: TCP}}, {{name: grams, port: {PORT}, protocol: UDP}}]
+---
+apiVersion: gateway.networking.k8s.io/v1alpha2
+kind: TCPRoute
+metadata: {{name: raw}}
+spec:
+  parentRefs: [{{name: gate, sectionName: raw}}]
+  rules: [{{backendRefs: [{{name: echo, port: {PORT}}}]}}]
+---
+apiVersion: gateway.networking.k8s.io/v1alpha2
+kind: UDPRoute
+metadata: {{name: grams}}
+spec:
+  parentRefs: [{{name: gate, sectionName: grams}}]
+  rules: [{{backendRefs: [{{name: echo, port: {PORT}}}]}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: echo}}
+spec:
+  ports: [{{name: raw, port: {PORT}}}, {{name: grams, port: {PORT}, protocol: UDP}}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: echo-1
+  labels: {{kubernetes.io/service-name: echo}}
+addressType: {family}
+ports: [{{name: raw, port: {PORT}}}, {{name: grams, port: {PORT}, protocol: UDP}}]
+endpoints:
+{}
+",
+        vip.ip(),
+        addresses.join("\n")
+    )
+}
+
+impl Stage {
+    /// A connection from the client's host, and the number of the endpoint that took it.
+    fn connect(&self) -> io::Result<(TcpStream, u8)> {
+        let place = self.star.client.namespace.place();
+        let mut stream = place.run(|| TcpStream::connect_timeout(&self.vip, PATIENCE))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut number = [0];
+        stream.read_exact(&mut number)?;
+        Ok((stream, number[0]))
+    }
+
+    fn packets(&self, reason: &str) -> f64 {
+        let metrics = self.weir.metrics().unwrap_or_default();
+        let packets = metrics.sum("weir_ebpf_packets_total", &[("reason", reason)]);
+        packets.unwrap_or_default()
+    }
+}
+
+/// Sends so many bytes and wants them back, every one of them.
+fn exchange(stream: &TcpStream, length: usize) -> io::Result<bool> {
+    let bytes: Vec<u8> = (0..length)
+        .map(|place| (place * 7 + place / 251) as u8)
+        .collect();
+    let (mut writer, sent) = (stream.try_clone()?, bytes.clone());
+    let writing = thread::spawn(move || writer.write_all(&sent));
+    let mut back = vec![0; length];
+    let mut reader = stream;
+    reader.read_exact(&mut back)?;
+    writing.join().expect("no panic")?;
+    Ok(back == bytes)
+}
+
+#[test]
+fn connections_and_datagrams_of_both_families_come_and_go_unharmed() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    for is_v6 in [false, true] {
+        let stage = stage(2, is_v6)?;
+        let mut numbers = Vec::new();
+        for _ in 0..40 {
+            let (stream, number) = stage.connect()?;
+            assert!(exchange(&stream, 3000)?);
+            numbers.push(number);
+        }
+        assert!(numbers.contains(&1) && numbers.contains(&2), "{numbers:?}");
+        let (stream, _) = stage.connect()?;
+        assert!(exchange(&stream, 8 << 20)?, "a byte is wrong");
+        assert!(stage.packets("opened") >= 41.0);
+        assert!(stage.packets("forwarded") > 1000.0);
+
+        let place = stage.star.client.namespace.place();
+        let any = if is_v6 { "[::]:0" } else { "0.0.0.0:0" };
+        let socket = place.run(|| UdpSocket::bind(any))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        for length in [0, 1, 700, 1400] {
+            let sent = vec![length as u8; length];
+            socket.send_to(&sent, stage.vip)?;
+            let mut back = [0; 2048];
+            let (received, from) = socket.recv_from(&mut back)?;
+            assert_eq!((&back[..received], from), (&sent[..], stage.vip));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_kill_and_a_start_break_no_connection() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut stage = stage(2, false)?;
+    let (stream, _) = stage.connect()?;
+    assert!(exchange(&stream, 100_000)?);
+    stage.weir.process.signal(Signal::KILL)?;
+    stage.weir.process.wait(PATIENCE)?;
+    assert!(exchange(&stream, 100_000)?, "nobody runs");
+    let (between, _) = stage.connect()?;
+    assert!(exchange(&between, 1000)?, "new ones go by the last table");
+    stage.weir = Weir::start(&stage.star.proxy.place(), &stage.options)?;
+    assert!(exchange(&stream, 100_000)? && exchange(&between, 1000)?);
+    assert!(becomes_true(PATIENCE, || stage.connect().is_ok()));
+    Ok(())
+}
+
+#[test]
+fn an_endpoint_that_is_removed_keeps_its_connections_and_gets_no_new_ones() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let stage = stage(2, false)?;
+    let standing: Vec<_> = (0..20).map(|_| stage.connect()).collect::<Result<_, _>>()?;
+    let rest = [stage.star.endpoints[1].address()];
+    stage.folder.write(FILE, &documents(stage.vip, &rest))?;
+    assert_eq!(stage.weir.reload("")?.status(), 200);
+    // The services follow within a moment.
+    let only_second = || {
+        let mut connections = (0..8).map(|_| stage.connect());
+        connections.all(|connected| connected.is_ok_and(|(_, number)| number == 2))
+    };
+    assert!(becomes_true(PATIENCE, only_second));
+    let before = stage.echoes[0].served();
+    for _ in 0..20 {
+        stage.connect()?;
+    }
+    assert_eq!(stage.echoes[0].served(), before);
+    assert!(standing.iter().any(|(_, number)| *number == 1));
+    for (stream, _) in &standing {
+        assert!(exchange(stream, 2000)?);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_endpoint_that_refuses_connections_leaves_the_pool_on_the_wires_word() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let stage = stage(1, false)?;
+    // A host that has the address and nothing that listens.
+    let gone: IpAddr = "10.77.1.9".parse()?;
+    stage.star.endpoints[0]
+        .namespace
+        .ip("address add 10.77.1.9/24 dev eth0\n")?;
+    let both = [stage.star.endpoints[0].address(), gone];
+    stage.folder.write(FILE, &documents(stage.vip, &both))?;
+    assert_eq!(stage.weir.reload("")?.status(), 200);
+    let is_ejected = || {
+        for _ in 0..10 {
+            let _ = stage.connect();
+        }
+        let dump = stage.weir.dump().unwrap_or_default();
+        let mut endpoints = dump.iter();
+        endpoints.any(|one| one.endpoint.starts_with("10.77.1.9") && one.ejected)
+    };
+    assert!(
+        becomes_true(PATIENCE, is_ejected),
+        "{:?}",
+        stage.weir.dump()
+    );
+    let dump = stage.weir.dump()?;
+    let good = dump
+        .iter()
+        .find(|one| one.endpoint.starts_with("10.77.1.2"));
+    let good = good.expect("it is listed");
+    assert_eq!(good.latency_source.as_deref(), Some("kernel"));
+    assert!(good.health_score > 0.9, "{good:?}");
+    Ok(())
+}
