@@ -105,6 +105,11 @@ impl Dataplane {
             shares: AtomicUsize::new(0),
             unmeasured: Arc::default(),
         };
+        if let Ok(kernel) = &dataplane.kernel
+            && let Some(pins) = &kernel.programs().pins
+        {
+            dataplane.xdp().go_on_serving(pins);
+        }
         // Before anything is attached: the program of an earlier process denies until this one's takes its place.
         match dataplane.deny(&deny) {
             Err(error) if is_required => return Err(DataplaneError::NotDenied(error)),

@@ -175,6 +175,7 @@ impl Server {
                 interfaces: options.xdp.1.clone(),
                 addresses: plan.client_addresses().collect(),
                 deny: plan.deny.clone(),
+                is_serving: options.is_l4_in_kernel && !plan.l4_services.is_empty(),
                 connections: connections(&plan),
             },
             bpffs: Some(MOUNT_POINT.into()),

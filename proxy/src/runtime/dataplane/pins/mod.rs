@@ -79,6 +79,16 @@ impl Pins {
         self.layout.join(format!("{XDP}_{index}"))
     }
 
+    /// Indexes of the interfaces whose links of `xdp_ingress` have a file.
+    pub fn xdp_indexes(&self) -> io::Result<BTreeSet<u32>> {
+        let mut indexes = BTreeSet::new();
+        for entry in fs::read_dir(&self.layout)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            indexes.extend(link_index(&name).filter(|_| name.starts_with(XDP)));
+        }
+        Ok(indexes)
+    }
+
     /// The file of the link to the network namespace.
     pub fn vip_lookup(&self) -> PathBuf {
         self.layout.join(VIP_LOOKUP)

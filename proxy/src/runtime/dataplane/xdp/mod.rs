@@ -57,6 +57,8 @@ pub struct XdpOptions {
     /// What clients connect to.
     pub addresses: Vec<IpAddr>,
     pub deny: Arc<DenyList>,
+    /// Whether L4 services are to be served, so that connections of an earlier process go on.
+    pub is_serving: bool,
     /// Packets' ends that can be known at one time: two for a connection of an L4 service.
     pub connections: u32,
 }
@@ -68,6 +70,7 @@ impl Default for XdpOptions {
             interfaces: Vec::new(),
             addresses: Vec::new(),
             deny: Arc::default(),
+            is_serving: false,
             connections: 1024,
         }
     }

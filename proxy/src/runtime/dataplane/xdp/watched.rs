@@ -13,6 +13,7 @@ use super::{XdpMode, XdpOptions};
 use crate::runtime::dataplane::interfaces::{Interface, towards};
 use crate::runtime::dataplane::link::Link;
 use crate::runtime::dataplane::nat_ports;
+use crate::runtime::dataplane::pins::Pins;
 use crate::runtime::dataplane::programs::Programs;
 use crate::snapshot::DenyList;
 
@@ -32,6 +33,7 @@ pub struct XdpWatched {
     names: Vec<String>,
     addresses: Vec<IpAddr>,
     deny: Arc<DenyList>,
+    is_serving: bool,
     /// Addresses of L4 services.
     vips: Vec<IpAddr>,
     /// Their endpoints.
@@ -69,6 +71,7 @@ impl XdpWatched {
             names: options.interfaces,
             addresses: options.addresses,
             deny: Arc::default(),
+            is_serving: options.is_serving,
             vips: Vec::new(),
             ways: Vec::new(),
             entries: Vec::new(),
@@ -95,6 +98,19 @@ impl XdpWatched {
     /// There is no kernel to deny them.
     pub fn note_deny(&mut self, list: Arc<DenyList>) {
         self.deny = list;
+    }
+
+    /// Connections of an earlier process come in where its program hangs: no packet of them may pass meanwhile, which the
+    /// host would answer with a reset. To be called before anything is attached.
+    pub fn go_on_serving(&mut self, pins: &Pins) {
+        if !self.is_serving {
+            return;
+        }
+        let left = pins.xdp_indexes().unwrap_or_default().into_iter();
+        let is_here = |index: &u32| {
+            Link::open(&pins.xdp_link(*index)).is_ok_and(|link| hook::is_on(&link, *index))
+        };
+        self.used.extend(left.filter(is_here));
     }
 
     /// These are the L4 services' addresses, and their endpoints.
