@@ -322,17 +322,6 @@ fn a_drain_lets_a_transfer_finish() -> Result<()> {
 }
 
 #[test]
-fn insisting_on_kernel_programs_that_are_not_there_is_refused() -> Result<()> {
-    if !can_run(NEEDS) {
-        return Ok(());
-    }
-    let refused = Stage::start(vec![echo()], &["--l4", "xdp"]);
-    let message = refused.err().context("started")?.to_string();
-    assert!(message.contains("--l4 xdp"), "{message}");
-    Ok(())
-}
-
-#[test]
 fn proxy_headers_tell_an_endpoint_what_the_balancer_before_us_told() -> Result<()> {
     if !can_run(NEEDS) {
         return Ok(());

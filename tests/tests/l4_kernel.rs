@@ -103,6 +103,7 @@ fn stage(endpoints: u8, is_v6: bool) -> Result<Stage> {
     let mut options = Options::new(vip, []);
     options.config = Some(folder.write(FILE, &documents(vip, &all))?);
     options.ebpf = Ebpf::Required;
+    options.more = ["--l4", "xdp"].map(str::to_owned).into();
     let weir = Weir::start(&star.proxy.place(), &options)?;
     let stage = Stage {
         weir,

@@ -207,10 +207,9 @@ impl RunOptions {
         };
         let (mut plan, deny) = both(plan, self.xdp.deny_list())?;
         plan.deny = Arc::new(deny);
-        conflicts::check_l4(&plan, self.l4)?;
         for address in conflicts::unserved(&plan).filter(|_| !self.is_l4_in_kernel()) {
             tracing::warn!(
-                "{address}/UDP is served by nobody: it takes kernel programs (XDP), and these are switched off"
+                "{address}/UDP is served by nobody: it takes kernel programs (XDP), which `--l4 xdp` lets serve"
             );
         }
         Ok(plan)
@@ -241,7 +240,7 @@ impl RunOptions {
 
     /// Whether kernel programs are to serve what of TCP and UDP they can.
     pub fn is_l4_in_kernel(&self) -> bool {
-        self.l4 != L4Mode::Proxy && self.xdp.mode != XdpMode::Off && self.ebpf != EbpfMode::Off
+        self.l4 == L4Mode::Xdp
     }
 
     /// Whether what is served can change: flags cannot.
@@ -311,7 +310,19 @@ impl RunOptions {
             }
         }
         self.xdp.check()?;
+        self.check_l4()?;
         self.check()
+    }
+
+    fn check_l4(&self) -> Result<(), String> {
+        let forbids = match (self.l4, self.xdp.mode, self.ebpf) {
+            (L4Mode::Xdp, XdpMode::Off, _) => "--xdp off",
+            (L4Mode::Xdp, _, EbpfMode::Off) => "--ebpf off",
+            _ => return Ok(()),
+        };
+        Err(format!(
+            "--l4 xdp takes kernel programs, and {forbids} forbids them: leave either out"
+        ))
     }
 
     fn check(&self) -> Result<(), String> {

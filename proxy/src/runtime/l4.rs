@@ -7,10 +7,10 @@ use crate::snapshot::{L4Service, Transport};
 /// What an operator wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum L4Mode {
-    /// By kernel programs (XDP) where they can, else by the relay
+    /// By the relay, for now
     #[default]
     Auto,
-    /// By kernel programs, or not at all
+    /// By kernel programs (XDP); by the relay what they cannot serve
     Xdp,
     /// By the relay
     Proxy,
@@ -20,7 +20,7 @@ pub enum L4Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L4Path {
     Relay,
-    /// Datagrams, where no kernel program does it.
+    /// Datagrams, which the relay does not know.
     Nobody,
 }
 
@@ -34,7 +34,7 @@ impl L4Path {
     }
 }
 
-/// Who serves this one. This build has no kernel program that does.
+/// Who serves this one where no kernel program does.
 pub fn path(service: &L4Service) -> L4Path {
     match service.transport {
         Transport::Tcp => L4Path::Relay,

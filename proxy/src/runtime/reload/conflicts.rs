@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 use crate::runtime::admin::AdminAddresses;
-use crate::runtime::l4::{self, L4Mode, L4Path};
+use crate::runtime::l4::{self, L4Path};
 use crate::snapshot::{Plan, Transport};
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -32,13 +32,6 @@ pub enum Conflict {
         listener: SocketAddr,
         endpoint: SocketAddr,
     },
-    #[error(
-        "--l4 xdp wants {address}/{transport} served by kernel programs alone, and the relay cannot be kept out yet; --l4 auto uses it only for what XDP cannot serve"
-    )]
-    NoXdp {
-        transport: Transport,
-        address: SocketAddr,
-    },
 }
 
 impl Conflict {
@@ -48,7 +41,6 @@ impl Conflict {
             Self::Surface { listener, .. } | Self::Loop { listener, .. } => {
                 Some((Transport::Tcp, listener))
             }
-            Self::NoXdp { transport, address } => Some((transport, address)),
             Self::Surfaces { .. } => None,
         }
     }
@@ -115,18 +107,7 @@ pub fn check(plan: &Plan, admin: &AdminAddresses) -> Vec<Conflict> {
     conflicts
 }
 
-/// What the mode of L4 services rules out.
-pub fn check_l4(plan: &Plan, mode: L4Mode) -> Result<(), Conflict> {
-    match (mode, plan.l4_services.first()) {
-        (L4Mode::Xdp, Some(service)) => Err(Conflict::NoXdp {
-            transport: service.transport,
-            address: service.address,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Addresses whose clients nobody serves.
+/// Addresses whose clients nobody serves where no kernel program does.
 pub fn unserved(plan: &Plan) -> impl Iterator<Item = SocketAddr> {
     let services = plan.l4_services.iter();
     let unserved = services.filter(|service| l4::path(service) == L4Path::Nobody);
@@ -236,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_programs_that_are_not_there_cannot_be_insisted_on() {
+    fn the_relay_serves_streams_and_no_datagrams() {
         let service = |transport| L4Service {
             transport,
             address: address("10.0.0.1:53"),
@@ -250,9 +231,6 @@ mod tests {
             ..Plan::default()
         };
         let both = of(&[Transport::Tcp, Transport::Udp]);
-        assert!(check_l4(&both, L4Mode::Xdp).is_err());
-        assert_eq!(check_l4(&both, L4Mode::Auto), Ok(()));
-        assert_eq!(check_l4(&of(&[]), L4Mode::Xdp), Ok(()));
         assert_eq!(unserved(&both).count(), 1, "UDP");
         let surface = check(&of(&[Transport::Udp]), &admin(53));
         assert_eq!(surface, [], "another protocol");
