@@ -66,10 +66,27 @@ impl CheckOptions {
             let resources = checked.resources;
             let extent = if self.all { Extent::All } else { Extent::Short };
             format!(
-                "{resources} resources: {counted}\n\n{}",
+                "{resources} resources: {counted}\n{}\n{}",
+                ignored(&checked.ignored),
                 summary(&plan, extent)
             )
         });
         Ok(Report { problems, summary })
     }
+}
+
+/// Documents nobody reads, one a line.
+fn ignored(documents: &[String]) -> String {
+    if documents.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "{} ignored, which are not about traffic:\n",
+        documents.len()
+    );
+    for document in documents {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {document}");
+    }
+    text
 }

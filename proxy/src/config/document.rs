@@ -1,60 +1,15 @@
 //! One document: which kind it is of, and what it is called.
 
+use super::annotations;
+use super::kinds::{self, Use};
 use super::problem::Problems;
-use super::reader::{Context, Cursor, Object, closest};
+use super::reader::{Context, Cursor, Object};
 use super::resources::{Id, Resources};
 use super::tree::Node;
-use super::{
-    agentgateway, annotations, gateway, http_route, l4_route, secret, service, weir_policy,
-};
 use crate::route::Created;
 
-/// Kinds with the API versions they are read in.
-const KINDS: [(&str, &str, Read); 10] = [
-    (
-        "gateway.networking.k8s.io/v1",
-        "Gateway",
-        gateway::read_gateway,
-    ),
-    (
-        "gateway.networking.k8s.io/v1",
-        "HTTPRoute",
-        http_route::read_http_route,
-    ),
-    (
-        "gateway.networking.k8s.io/v1alpha2",
-        "TCPRoute",
-        l4_route::read_tcp_route,
-    ),
-    (
-        "gateway.networking.k8s.io/v1alpha2",
-        "UDPRoute",
-        l4_route::read_udp_route,
-    ),
-    ("v1", "Service", service::read_service),
-    (
-        "discovery.k8s.io/v1",
-        "EndpointSlice",
-        service::read_endpoint_slice,
-    ),
-    ("v1", "Secret", secret::read_secret),
-    (
-        "agentgateway.dev/v1alpha1",
-        "AgentgatewayBackend",
-        agentgateway::read_backend,
-    ),
-    (
-        "agentgateway.dev/v1alpha1",
-        "AgentgatewayPolicy",
-        agentgateway::read_policy,
-    ),
-    ("weir.dev/v1alpha1", "WeirPolicy", weir_policy::read_policy),
-];
-
-/// Kinds Weir will read one day.
-const LATER: [&str; 2] = ["GRPCRoute", "TLSRoute"];
-
-type Read = for<'a> fn(&mut Object<'a>, Metadata<'a>, &mut Resources<'a>);
+/// Reads what is particular to a kind.
+pub type Read = for<'a> fn(&mut Object<'a>, Metadata<'a>, &mut Resources<'a>);
 
 /// What a resource is called, and what is noted on it.
 pub struct Metadata<'a> {
@@ -85,18 +40,18 @@ pub fn read<'a>(
     let (Some(version), Some(kind)) = (version, kind) else {
         return;
     };
-    let (Some(version_text), Some(kind_text)) = (version.text(), kind.text()) else {
-        return;
+    let kind = match kinds::use_of(node, &version, &kind) {
+        None => return,
+        Some(Use::Read(kind)) => kind,
+        Some(Use::Ignore) => return resources.ignored.push(ignored(&root)),
+        Some(Use::List) => {
+            object.ignored(&["metadata"]);
+            for item in object.items("items") {
+                read(item.node(), file, problems, resources);
+            }
+            return object.finish();
+        }
     };
-    let Some((expected, name, read)) = KINDS.iter().find(|(_, name, _)| *name == kind_text) else {
-        return refuse_kind(&kind, kind_text);
-    };
-    if version_text != *expected {
-        version.error(format!(
-            "`{version_text}` is not a version of {name} that is read; write `{expected}`"
-        ));
-        return;
-    }
     object.ignored(&["status"]);
     let Some(metadata) = object
         .required("metadata")
@@ -104,35 +59,25 @@ pub fn read<'a>(
     else {
         return;
     };
-    annotations::check(&metadata, name);
+    annotations::check(&metadata, kind.name);
     let place = root.place();
-    let key = (*name, metadata.id.clone());
+    let key = (kind.name, metadata.id.clone());
     if let Some(first) = resources.names.get(&key) {
         root.error(format!(
-            "has the name of the {name} at {first}; rename or remove one"
+            "has the name of the {} at {first}; rename or remove one",
+            kind.name
         ));
         return;
     }
     resources.names.insert(key, place);
-    read(&mut object, metadata, resources);
+    (kind.read)(&mut object, metadata, resources);
     object.finish();
     resources.count += 1;
 }
 
-fn refuse_kind(kind: &Cursor<'_>, text: &str) {
-    if LATER.contains(&text) {
-        return kind.error(format!(
-            "{text} is not supported yet; leave the document out"
-        ));
-    }
-    let known: Vec<&str> = KINDS.iter().map(|(_, name, _)| *name).collect();
-    kind.error(match closest(text, &known) {
-        Some(meant) => format!("`{text}` is not a known kind; did you mean `{meant}`?"),
-        None => format!(
-            "`{text}` is not a known kind; there is {}",
-            known.join(", ")
-        ),
-    });
+/// How a document is told of that nobody reads.
+fn ignored(root: &Cursor<'_>) -> String {
+    format!("{} ({})", root.context.resource, root.place())
 }
 
 /// Kind, namespace and name for problems, as far as they can be read.

@@ -16,6 +16,7 @@ mod filters;
 mod gateway;
 mod health;
 mod http_route;
+mod kinds;
 mod l4_route;
 mod locality;
 mod mirror;
@@ -68,6 +69,8 @@ pub struct Checked {
     pub plan: Option<Plan>,
     /// Documents that were understood.
     pub resources: usize,
+    /// Documents that are not about traffic, each with its place.
+    pub ignored: Vec<String>,
     /// By file and position.
     pub problems: Vec<Problem>,
 }
@@ -100,7 +103,7 @@ pub fn check_with(
             at.error(message);
         }
     }
-    let resources = resources.count;
+    let (resources, ignored) = (resources.count, resources.ignored);
     let serves_nothing = plan.listeners.is_empty() && plan.l4_services.is_empty();
     if serves_nothing && !problems.has_errors() {
         problems.push(nothing_to_serve(sources));
@@ -110,6 +113,7 @@ pub fn check_with(
     Checked {
         plan: (!is_refused).then_some(plan),
         resources,
+        ignored,
         problems,
     }
 }

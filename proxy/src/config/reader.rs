@@ -35,6 +35,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    pub fn node(&self) -> &'a Node {
+        self.node
+    }
+
     /// The same value, of which no problem says more than that it is of the wrong type. Its keys are told.
     pub fn secret(mut self) -> Self {
         self.context.is_secret = true;

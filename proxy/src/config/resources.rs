@@ -43,6 +43,8 @@ pub struct Resources<'a> {
     pub policies: Vec<Policy<'a>>,
     /// Documents that were understood.
     pub count: usize,
+    /// Documents of others, with their places.
+    pub ignored: Vec<String>,
     /// Where each name of a kind stands.
     pub names: HashMap<(&'static str, Id), String>,
 }

@@ -5,8 +5,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::document::Metadata;
-use super::reader::{Cursor, Object};
+use super::reader::{Cursor, Object, closest};
 use super::resources::Resources;
+use super::tree::Node;
 
 /// What a Secret holds under one key.
 struct Part {
@@ -35,9 +36,23 @@ const PARTS: [Part; 3] = [
     },
 ];
 
+const TLS: &str = "kubernetes.io/tls";
+
+/// Whether it holds something else, such as a password or a token: of another type, or of none and without a key of ours.
+pub fn is_of_others(secret: &Node) -> bool {
+    let has_part = |map: &Node| PARTS.iter().any(|part| map.child(part.key).is_some());
+    match secret.child("type").and_then(Node::as_text) {
+        Some(kind) => kind != TLS && closest(kind, &[TLS]).is_none(),
+        None => {
+            let maps = ["data", "stringData"].map(|key| secret.child(key));
+            secret.child("type").is_none() && !maps.into_iter().flatten().any(has_part)
+        }
+    }
+}
+
 pub fn read_secret<'a>(object: &mut Object<'a>, _: Metadata<'a>, _: &mut Resources<'a>) {
     if let Some(kind) = object.required("type") {
-        kind.choice(&[("kubernetes.io/tls", ())]);
+        kind.choice(&[(TLS, ())]);
     }
     object.ignored(&["immutable"]);
     let at = [object.optional("data"), object.optional("stringData")];

@@ -3,6 +3,7 @@
 mod checks;
 mod l4;
 mod locality;
+mod others;
 mod placement;
 mod policy_problems;
 mod problems;

@@ -90,8 +90,7 @@ fn what_is_no_pair_is_told_with_its_place_and_never_quoted() {
             assert!(!text.contains(secret), "{text}");
         }
     }
-    let problems = lines(&shop_with("type: Opaque").problems);
-    let expected =
-        "a.yaml:42:7: error: Secret default/web: type: `Opaque` is not one of kubernetes.io/tls";
+    let problems = lines(&shop_with("type: kubernetes.io/tsl").problems);
+    let expected = "a.yaml:42:7: error: Secret default/web: type: `kubernetes.io/tsl` is not one of kubernetes.io/tls";
     assert!(problems.contains(expected), "{problems}");
 }

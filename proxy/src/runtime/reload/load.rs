@@ -70,6 +70,10 @@ pub fn load_plan(
         return Err(ConfigError::Refused(Refusal(checked.problems)));
     };
     checked.problems.iter().for_each(warn);
+    if !checked.ignored.is_empty() {
+        let documents = checked.ignored.len();
+        tracing::info!("{documents} documents are not about traffic; `weir check` lists them");
+    }
     Ok(plan)
 }
 
