@@ -148,7 +148,7 @@ impl Proxy {
         };
         let revision = hold.revision();
         let mut exchange = Exchange::new(downstream, hold, &self.request_head, replay, now);
-        exchange.asks_upgrade = self.request_head.upgrade(head).is_some();
+        exchange.asked_protocol = self.request_head.upgrade(head).map(Box::from);
         let id = self.exchanges.insert(exchange);
         if let Some(client) = self.downstream(downstream) {
             client.state = DownstreamState::InExchange(id);

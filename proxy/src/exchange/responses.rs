@@ -29,7 +29,7 @@ impl Proxy {
         }
         let status = self.response_head.status();
         let is_switch = self.response_head.is_switch();
-        if is_switch && !self.exchanges.get(id).is_some_and(|it| it.asks_upgrade) {
+        if is_switch && !self.is_asked_switch(id, head) {
             return Err(Failure::ResponseHead(HeadError::UnaskedSwitch));
         }
         let Some(verdict) = self.judge(id, head, now) else {

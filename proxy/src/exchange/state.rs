@@ -29,8 +29,8 @@ pub struct Exchange {
     /// Whether the client's connection outlives the exchange.
     pub persistence: Persistence,
     pub request_body: BodyDecoder,
-    /// The client wants its connection to become something else.
-    pub asks_upgrade: bool,
+    /// What the client wants its connection to become.
+    pub asked_protocol: Option<Box<[u8]>>,
     /// It has: bodies are what goes either way, to its end.
     pub is_tunnel: bool,
     /// When its head had come whole.
@@ -107,7 +107,7 @@ impl Exchange {
             persistence: head.persistence(),
             began: now,
             request_body: BodyDecoder::of_request(head.framing(), BodyForm::Framed),
-            asks_upgrade: false,
+            asked_protocol: None,
             is_tunnel: false,
             response: Response::Awaited { interim: 0 },
             replay,

@@ -16,6 +16,21 @@ use crate::route::Timeouts;
 use crate::seam::{Action, ConnId, End};
 
 impl Proxy {
+    /// Whether an endpoint switches to what the client asked for. Its bytes mean nothing to a client that speaks something
+    /// else; a version may be left out.
+    pub(super) fn is_asked_switch(&self, id: ExchangeId, head: &[u8]) -> bool {
+        let exchange = self.exchanges.get(id);
+        let asked = exchange.and_then(|exchange| exchange.asked_protocol.as_deref());
+        let (Some(asked), Some(given)) = (asked, self.response_head.protocol(head)) else {
+            return false;
+        };
+        let mut name = asked.split(|byte| *byte == b'/');
+        given.eq_ignore_ascii_case(asked)
+            || name
+                .next()
+                .is_some_and(|name| given.eq_ignore_ascii_case(name))
+    }
+
     /// The 101 has been passed on.
     pub(super) fn open_tunnel(&mut self, id: ExchangeId, now: Moment) {
         let Some(exchange) = self.exchanges.get_mut(id) else {

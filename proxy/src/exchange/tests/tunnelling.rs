@@ -136,6 +136,41 @@ fn only_a_client_that_can_mean_it_asks_for_another_protocol() {
 }
 
 #[test]
+fn an_endpoint_switches_to_what_was_asked_for_or_is_broken() {
+    for (asked, given) in [
+        ("websocket", "Upgrade: chat\r\n"),
+        ("websocket", "Upgrade: websocket, chat\r\n"),
+        ("websocket", "Upgrade: websocket\r\nUpgrade: chat\r\n"),
+        ("websocket", "Upgrade: websocket/13\r\n"),
+        ("websocket", "Upgrade: \r\n"),
+        ("websocket", ""),
+    ] {
+        let mut world = World::new();
+        let client = world.client();
+        world.send(
+            client,
+            asks(&format!("Upgrade: {asked}\r\nConnection: Upgrade\r\n")),
+        );
+        let answer = format!("HTTP/1.1 101 \r\nConnection: Upgrade\r\n{given}\r\n");
+        world.send(world.endpoint(), answer);
+        assert_local_reply(&world.read(client), 502, "response-head-invalid");
+        assert_eq!(world.outcomes(), [0, 1, 0], "{given}");
+        assert_eq!(world.counters.tunnels.value(), 0);
+    }
+    for (asked, given) in [("Chat/2", "chat/2"), ("chat/2", "CHAT")] {
+        let mut world = World::new();
+        let client = world.client();
+        world.send(
+            client,
+            asks(&format!("Upgrade: {asked}\r\nConnection: Upgrade\r\n")),
+        );
+        let answer = format!("HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: {given}\r\n\r\n");
+        world.send(world.endpoint(), &answer);
+        assert_eq!(world.read(client), answer);
+    }
+}
+
+#[test]
 fn a_tunnel_in_which_nothing_moves_is_closed_after_its_time() {
     let mut setup = Setup::default();
     setup.settings.tunnel = seconds(300);

@@ -123,6 +123,16 @@ impl ResponseHead {
         self.line.status == Status::SWITCHING_PROTOCOLS
     }
 
+    /// What a [switch](Self::is_switch) is to, if it says so by one name (RFC 9110, section 7.8).
+    pub fn protocol<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let mut upgrades = self
+            .fields
+            .iter()
+            .filter(|field| field.known() == Known::Upgrade);
+        let only = upgrades.next().filter(|_| upgrades.next().is_none())?;
+        Some(only.value(bytes))
+    }
+
     /// 1xx but 101: the final response follows. Clients of HTTP/1.0 do not expect one (RFC 9110, section 15.2).
     pub fn is_interim(&self) -> bool {
         self.line.status.is_interim()
