@@ -216,6 +216,7 @@ impl Proxy {
             Method::Get,
             Version::Http11,
             Persistence::Close,
+            now,
         );
         self.record_rejected(conn, failure, told, now);
         self.linger(conn, now);
@@ -229,6 +230,7 @@ impl Proxy {
         method: Method,
         version: Version,
         persistence: Persistence,
+        now: Moment,
     ) -> usize {
         let status = failure.status();
         self.counters.local_replies.of(failure.label()).increment();
@@ -245,6 +247,7 @@ impl Proxy {
         LocalReply {
             status,
             cause: failure.cause(),
+            since_1970: self.settings.since_1970(now),
             location,
             request_id: None,
             head_only,

@@ -276,6 +276,7 @@ impl Proxy {
                     exchange.method,
                     exchange.version,
                     persistence,
+                    now,
                 );
                 self.after_exchange_downstream(exchange.downstream, keeps, now);
                 told

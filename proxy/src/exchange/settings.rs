@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::http::h1::HeadLimits;
+use crate::moment::Moment;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -25,7 +26,7 @@ pub struct Settings {
     /// For a client that was not told that its connection ends to send one more request.
     pub grace: Duration,
     pub limits: HeadLimits,
-    /// Time since 1970 at moment zero: what dates in messages are compared with.
+    /// Time since 1970 at moment zero: what dates in messages are made of, and compared with.
     pub unix_at_zero: Duration,
     /// Client connections of one worker that are served.
     pub max_downstreams: usize,
@@ -35,6 +36,13 @@ pub struct Settings {
     pub max_upstreams: usize,
     /// Copies of requests one worker has on their way to mirrors, those still being received included.
     pub max_mirrored: usize,
+}
+
+impl Settings {
+    /// The date, as time since 1970.
+    pub fn since_1970(&self, now: Moment) -> Duration {
+        self.unix_at_zero + Duration::from_nanos(now.as_nanos())
+    }
 }
 
 impl Default for Settings {

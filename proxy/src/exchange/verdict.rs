@@ -83,7 +83,7 @@ impl Proxy {
 
     #[cold]
     fn rate_limit(&self, head: &[u8], now: Moment) -> Option<Duration> {
-        let unix_now = self.settings.unix_at_zero + Duration::from_nanos(now.as_nanos());
+        let unix_now = self.settings.since_1970(now);
         let wait = rate_limit(self.response_head.fields(), head, unix_now);
         let hint = match wait {
             Ok(_) => RateLimitHint::Read,

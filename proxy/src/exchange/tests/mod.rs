@@ -12,6 +12,7 @@ mod bodies;
 mod breaking;
 mod budget;
 mod cancelling;
+mod causes;
 mod chaos;
 mod deadlines;
 mod draining;

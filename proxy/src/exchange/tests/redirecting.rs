@@ -30,7 +30,8 @@ fn world() -> World {
     })
 }
 
-const HEAD: &str = "HTTP/1.1 308 Permanent Redirect\r\nContent-Type: text/plain\r\nContent-Length: 29\r\n\
+const HEAD: &str = "HTTP/1.1 308 Permanent Redirect\r\nDate: Thu, 01 Jan 1970 00:00:01 GMT\r\n\
+    Content-Type: text/plain\r\nContent-Length: 29\r\n\
     Location: https://a/v2/x?y\r\n";
 
 #[test]

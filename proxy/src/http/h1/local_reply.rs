@@ -1,7 +1,15 @@
 //! Answers the proxy makes itself: a short text that names the cause, for people and for machines.
 
+use std::io::Write;
+use std::time::{Duration, UNIX_EPOCH};
+
+use httpdate::HttpDate;
+
 use super::encode::{connection_line, write_number};
 use crate::http::{Persistence, Status, Version};
+
+/// Years have four digits in dates.
+const LAST_DATE: Duration = Duration::from_secs(253_402_300_799);
 
 /// One such answer.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +17,8 @@ pub struct LocalReply<'a> {
     pub status: Status,
     /// Class of the cause: one lower-case name without spaces, such as `no-endpoint`.
     pub cause: &'a str,
+    /// Since 1970: the date it is made at (RFC 9110, section 6.6.1).
+    pub since_1970: Duration,
     /// Where the client is to go: then this is no error, and does not say that it is one.
     pub location: Option<&'a [u8]>,
     /// Visible ASCII.
@@ -32,6 +42,10 @@ impl LocalReply<'_> {
         write_number(out, u64::from(self.status.code()));
         out.push(b' ');
         out.extend_from_slice(phrase.as_bytes());
+        out.extend_from_slice(b"\r\nDate: ");
+        let date = HttpDate::from(UNIX_EPOCH + self.since_1970.min(LAST_DATE));
+        // Writing to memory cannot fail.
+        let _ = write!(out, "{date}");
         out.extend_from_slice(b"\r\nContent-Type: text/plain\r\nContent-Length: ");
         write_number(out, body_length as u64);
         let (name, value) = match self.location {

@@ -1,5 +1,7 @@
 //! What a client gets of a response, and of the proxy's own answers.
 
+use std::time::Duration;
+
 use super::encode::write_response;
 use super::*;
 use crate::http::Persistence::{Close, KeepAlive};
@@ -197,6 +199,7 @@ fn our_own_answers_name_their_cause() {
     let reply = LocalReply {
         status: Status::UNAVAILABLE,
         cause: "no-endpoint",
+        since_1970: Duration::from_secs(784_111_777),
         location: None,
         request_id: Some("4f2a"),
         head_only: false,
@@ -208,8 +211,12 @@ fn our_own_answers_name_their_cause() {
         reply.write(&mut out);
         String::from_utf8(out).unwrap()
     };
-    let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 47\r\n\
-        x-weir-error: no-endpoint\r\nx-request-id: 4f2a\r\n\r\n";
+    let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    let plain = "Content-Type: text/plain\r\n";
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\n{date}{plain}Content-Length: 47\r\n\
+        x-weir-error: no-endpoint\r\nx-request-id: 4f2a\r\n\r\n"
+    );
     let body = "Service Unavailable: no-endpoint, request 4f2a\n";
     assert_eq!(written(reply), format!("{head}{body}"));
     let elsewhere = LocalReply {
@@ -221,8 +228,9 @@ fn our_own_answers_name_their_cause() {
     };
     assert_eq!(
         written(elsewhere),
-        "HTTP/1.1 302 Found\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\
-        Location: https://a/\r\n\r\nFound: redirect\n"
+        format!(
+            "HTTP/1.1 302 Found\r\n{date}{plain}Content-Length: 16\r\nLocation: https://a/\r\n\r\nFound: redirect\n"
+        )
     );
     let of_head = LocalReply {
         head_only: true,
@@ -236,8 +244,10 @@ fn our_own_answers_name_their_cause() {
     };
     assert_eq!(
         written(closing),
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 33\r\n\
-        x-weir-error: no-endpoint\r\nConnection: close\r\n\r\nService Unavailable: no-endpoint\n"
+        format!(
+            "HTTP/1.1 503 Service Unavailable\r\n{date}{plain}Content-Length: 33\r\n\
+            x-weir-error: no-endpoint\r\nConnection: close\r\n\r\nService Unavailable: no-endpoint\n"
+        )
     );
 }
 
@@ -250,6 +260,7 @@ fn our_own_answers_are_responses_we_would_accept() {
             let reply = LocalReply {
                 status: Status::try_from(code).unwrap(),
                 cause: "some-cause",
+                since_1970: Duration::MAX,
                 location: None,
                 request_id: None,
                 head_only: false,
