@@ -11,6 +11,8 @@ use crate::snapshot::Snapshot;
 pub struct Serving {
     snapshot: Mutex<Arc<Snapshot>>,
     reloads: [AtomicU64; ReloadResult::ALL.len()],
+    /// What is wrong with the configuration that was loaded last; `None` if it is served.
+    refusal: Mutex<Option<Arc<[String]>>>,
     /// Seconds since 1970 when what is served was last found to be what is configured.
     loaded_at: AtomicU64,
 }
@@ -42,6 +44,7 @@ impl Serving {
         Self {
             snapshot: Mutex::new(snapshot),
             reloads: Default::default(),
+            refusal: Mutex::default(),
             loaded_at: AtomicU64::new(loaded_at),
         }
     }
@@ -64,6 +67,20 @@ impl Serving {
         }
     }
 
+    /// Notes what is wrong with the configuration that was loaded last, or that nothing is; tells whether something was
+    /// wrong with the one before.
+    pub fn refuse(&self, refusal: Option<Arc<[String]>>) -> bool {
+        let noted = self.refusal.lock();
+        let mut noted = noted.unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *noted, refusal).is_some()
+    }
+
+    /// What is wrong with the configuration, while it is not the one that is served.
+    pub fn refusal(&self) -> Option<Arc<[String]>> {
+        let refusal = self.refusal.lock();
+        refusal.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn write(&self, text: &mut Text) {
         let mut family = text.family(
             Kind::Counter,
@@ -74,6 +91,12 @@ impl Serving {
             let count = self.reloads[result as usize].load(Relaxed);
             family.sample(&[("result", result.name())], count);
         }
+        text.family(
+            Kind::Gauge,
+            "weir_config_last_reload_successful",
+            "1 while what is configured is served, 0 from a refused reload until it is repaired.",
+        )
+        .sample(&[], u64::from(self.refusal().is_none()));
         text.family(
             Kind::Gauge,
             "weir_config_loaded_timestamp_seconds",

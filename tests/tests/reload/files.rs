@@ -52,8 +52,28 @@ fn one_broken_file_of_a_directory_changes_nothing_and_all_its_problems_are_said(
     assert_eq!(json["problems"].as_array().map(Vec::len), Some(2), "{json}");
     assert_eq!(edited.scenario.client()?.get("/")?.status(), 200);
     assert_eq!(weir.revision()?, 1);
+    let is_served = || {
+        anyhow::Ok(
+            weir.metrics()?
+                .sum("weir_config_last_reload_successful", &[]),
+        )
+    };
+    assert_eq!(is_served()?, Some(0.0));
+    let dump: serde_json::Value = serde_json::from_str(&weir.admin("/config_dump")?.text())?;
+    assert_eq!(dump["refused"].as_array().map(Vec::len), Some(2), "{dump}");
 
     fs::remove_file(edited.folder.path().join("broken.yaml"))?;
+    let repaired = || {
+        let output = weir.process.output();
+        output.contains("reloaded: nothing changed; revision 1 is served")
+    };
+    assert!(
+        becomes_true(PATIENCE, repaired),
+        "{}",
+        weir.process.output()
+    );
+    assert_eq!(is_served()?, Some(1.0));
+    assert!(!weir.admin("/config_dump")?.text().contains("refused"));
     let answer = weir.reload("")?;
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.text(), "nothing changed; revision 1 is served\n");

@@ -23,6 +23,9 @@ pub struct ConfigDump {
     /// Of what is served, raised by every change.
     #[serde(default)]
     pub revision: u64,
+    /// What is wrong with the configuration, if it was refused when it was loaded last: then an earlier one is served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
     pub ebpf: EbpfStatus,
     #[serde(default)]
     pub workers: Vec<WorkerDump>,
@@ -188,6 +191,10 @@ impl ConfigDump {
             instance: observed.instance.clone(),
             uptime_seconds: now.since(observed.started).as_secs_f64(),
             revision: snapshot.revision,
+            refused: observed
+                .serving
+                .refusal()
+                .map_or(Vec::new(), |told| told.to_vec()),
             ebpf: ebpf.clone(),
             workers: WorkerLoad::all(&observed.tables, now)
                 .map(WorkerDump::of)

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde::Serialize;
 use thiserror::Error;
@@ -57,6 +58,19 @@ impl Outcome {
             Ok(_) => ReloadResult::Applied,
             Err(_) => ReloadResult::Refused,
         }
+    }
+
+    pub fn is_quick_mode(&self) -> bool {
+        matches!(self.result, Err(Refused::QuickMode))
+    }
+
+    /// Everything that keeps the configuration from being served, a line each.
+    pub fn refusal(&self) -> Option<Arc<[String]>> {
+        let refused = self.result.as_ref().err()?;
+        Some(match refused.problems() {
+            [] => Arc::from([refused.to_string()]),
+            problems => problems.iter().map(Problem::to_string).collect(),
+        })
     }
 
     /// Logs every problem by itself, and the outcome in one line.

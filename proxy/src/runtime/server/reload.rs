@@ -40,9 +40,15 @@ impl Server {
             revision: self.lineage.current().revision,
             result,
         });
-        outcome.log(cause != Cause::Files);
-        // Files are touched for many reasons.
-        if cause != Cause::Files || outcome.kind() != ReloadResult::Unchanged {
+        // Flags do not change: with them there is nothing to be wrong.
+        let was_refused = match outcome.is_quick_mode() {
+            true => false,
+            false => self.serving.refuse(outcome.refusal()),
+        };
+        // Files are touched for many reasons, and mending them is one worth telling.
+        let is_asked_for = cause != Cause::Files || was_refused;
+        outcome.log(is_asked_for);
+        if is_asked_for || outcome.kind() != ReloadResult::Unchanged {
             let now = clock::seconds_since_1970();
             self.serving.count(outcome.kind(), now);
         }
