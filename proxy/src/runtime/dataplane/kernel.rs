@@ -1,6 +1,7 @@
 //! The kernel programs and their tables, loaded: what there is when there is BPF.
 
 use std::error::Error;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +18,7 @@ use super::mapping::{MappingError, map_rows};
 use super::nat_ports;
 use super::pins::{Pins, TABLES, Unfit};
 use super::programs::Programs;
+use super::room;
 use super::steering::Steering;
 use super::syscall::HashTable;
 use super::unavailable::{Unavailable, in_one_line};
@@ -104,6 +106,9 @@ impl Kernel {
     ) -> Result<Self, Unavailable> {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
+        if kept.is_none() {
+            room::check(sizes)?;
+        }
         let mut ebpf = load_object(object, sizes, connections, kept)?;
         let tables = map_tables(&mut ebpf, sizes)?;
         let steering = Steering::load(&mut ebpf, sizes.workers).map(Arc::new);
@@ -182,6 +187,8 @@ fn adoptable(pins: &Pins, needed: Sizes) -> Option<Sizes> {
             Some(sizes)
         }
         Err(Unfit::None) => None,
+        // Then nothing can be loaded either, which is said at length.
+        Err(Unfit::Io(error)) if is_forbidden(&error) => None,
         Err(unfit) => {
             tracing::warn!(
                 "the tables an earlier process left in {folder} are of no use, starting afresh: {unfit}"
@@ -189,6 +196,10 @@ fn adoptable(pins: &Pins, needed: Sizes) -> Option<Sizes> {
             None
         }
     }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS))
 }
 
 /// Says that what is learnt will end with this process, and why.

@@ -17,6 +17,7 @@ mod netlink;
 mod opening;
 mod pins;
 mod programs;
+mod room;
 mod route;
 mod steering;
 mod syscall;

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::io;
 
 use aya::EbpfError;
+use aya::maps::MapError;
 use aya::programs::ProgramError;
 
 use super::mapping::MappingError;
@@ -38,7 +39,24 @@ pub enum Unavailable {
         program: &'static str,
         source: ProgramError,
     },
-    #[error("the table {table} cannot be mapped into memory, which takes Linux 5.5: {source}")]
+    #[error(
+        "tables for so many endpoints and workers take {}, {table} alone {}, and this host has {} left: \
+         lower --max-endpoints or --workers",
+        in_mebibytes(*.total),
+        in_mebibytes(*.bytes),
+        in_mebibytes(*.available)
+    )]
+    Memory {
+        /// The largest.
+        table: &'static str,
+        bytes: u64,
+        /// Bytes of all tables.
+        total: u64,
+        available: u64,
+    },
+    #[error("this kernel makes no tables that can be mapped into memory, which takes Linux 5.5")]
+    NotMappable,
+    #[error("the table {table} cannot be mapped into memory: {source}")]
     Mapping {
         table: &'static str,
         source: MappingError,
@@ -60,6 +78,7 @@ impl Unavailable {
         match refusal(&error) {
             Some(cause) => cause,
             None if matches!(error, EbpfError::ParseError(_)) => Self::Layout,
+            None if is_invalid_table(&error) => Self::NotMappable,
             None => Self::Load(error),
         }
     }
@@ -95,6 +114,15 @@ fn refusal(error: &(dyn Error + 'static)) -> Option<Unavailable> {
         libc::ENOSYS => Some(Unavailable::NoBpf),
         _ => None,
     }
+}
+
+/// Whether a kernel refused to make a table whose size is no reason to: it does not know a flag of it.
+fn is_invalid_table(error: &EbpfError) -> bool {
+    matches!(
+        error,
+        EbpfError::MapError(MapError::CreateError { io_error, .. })
+            if io_error.raw_os_error() == Some(libc::EINVAL)
+    )
 }
 
 fn os_error(error: &(dyn Error + 'static)) -> Option<i32> {
@@ -148,6 +176,10 @@ fn locked_memory_hint(error: &EbpfError) -> String {
         ),
         _ => String::new(),
     }
+}
+
+fn in_mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
 }
 
 /// An error with its causes.

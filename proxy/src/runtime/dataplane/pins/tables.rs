@@ -77,7 +77,9 @@ impl Pins {
         let mut missing = None;
         let mut tables = Vec::new();
         for name in TABLES {
-            match bpffs::open(&self.table(name)) {
+            // Asked of the file system first: whoever may not open anything is to hear of that, not of tables.
+            let file = self.table(name);
+            match file.symlink_metadata().and_then(|_| bpffs::open(&file)) {
                 Ok(fd) => tables.push((name, fd)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing = Some(name),
                 Err(error) => return Err(error.into()),
@@ -100,6 +102,12 @@ fn sizes(meta: &Meta, flows: usize) -> Option<Sizes> {
         cpus: within(meta.cpus)?,
         flows,
     })
+}
+
+/// Bytes a table of these sizes takes; none of one whose rows come as they are needed.
+pub fn bytes_of(table: &str, sizes: Sizes) -> u64 {
+    let (value, rows) = expected(table, sizes);
+    (value as u64).saturating_mul(rows.unwrap_or(0) as u64)
 }
 
 /// Bytes of a value, and rows; None where any number of them will do.
