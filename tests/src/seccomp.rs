@@ -6,8 +6,32 @@ use std::process::Command;
 
 /// Has the kernel answer `call` with `error`, in the program and in all it starts.
 pub fn refuse(command: &mut Command, call: libc::c_long, error: i32) {
+    install(command, filter(call as u32, error as u32));
+}
+
+/// The same, only where the first argument is this: one command of a call that has several.
+pub fn refuse_command(command: &mut Command, call: libc::c_long, first: u32, error: i32) {
+    let [load, compare, refuse, pass] = filter(call as u32, error as u32);
+    // Six steps: the call, its first argument, the answer.
+    let compare_call = libc::sock_filter { jf: 3, ..compare };
+    let load_first = libc::sock_filter {
+        k: ARGUMENTS,
+        ..load
+    };
+    let compare_first = libc::sock_filter {
+        k: first,
+        ..compare
+    };
+    let steps = [load, compare_call, load_first, compare_first, refuse, pass];
+    install(command, steps);
+}
+
+/// Where the kernel shows the lower half of the first argument, on little-endian machines.
+const ARGUMENTS: u32 = 16;
+
+fn install<const N: usize>(command: &mut Command, steps: [libc::sock_filter; N]) {
     let enter = move || {
-        let mut steps = filter(call as u32, error as u32);
+        let mut steps = steps;
         let program = libc::sock_fprog {
             len: steps.len() as u16,
             filter: steps.as_mut_ptr(),

@@ -142,3 +142,34 @@ fn a_folder_others_may_write_to_is_not_used() -> Result<()> {
     assert_eq!(scenario.client()?.get("/")?.status(), 200);
     Ok(())
 }
+
+/// Runs Weir after this preparation, in a mount namespace with a fresh BPF file system. Says that nothing outlives it,
+/// once, and serves and measures.
+fn goes_on_unpinned(label: &str, preparation: &str, why: &str) -> Result<()> {
+    let mount = format!("mount -t bpf bpf /sys/fs/bpf && {preparation}; exec \"$@\"");
+    let program = Wrapped::new(label, &format!("{UNMOUNTED} sh -c '{mount}' sh \"$@\""))?;
+    let scenario = start(&program)?;
+    for _ in 0..5 {
+        assert_eq!(scenario.client()?.get("/")?.status(), 200);
+    }
+    assert_eq!(scenario.dump()?[0].wire.finished, 5);
+    let output = scenario.weir.process.output();
+    assert_eq!(output.matches("WARN").count(), 1, "{output}");
+    assert!(
+        output.contains("no place in the BPF file system"),
+        "{output}"
+    );
+    assert!(output.contains(why), "{output}");
+    Ok(())
+}
+
+#[test]
+fn one_that_may_only_be_read_or_holds_a_file_in_our_place_is_not_used() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let read_only = "mount -o remount,ro /sys/fs/bpf";
+    goes_on_unpinned("read-only", read_only, "Read-only file system")?;
+    let file = "ln -s /nowhere /sys/fs/bpf/weir";
+    goes_on_unpinned("file", file, "is not ours alone")
+}

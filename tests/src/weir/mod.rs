@@ -43,6 +43,9 @@ impl Weir {
         let binary = options.binary.clone().map_or_else(binary, Ok)?;
         let mut command = Command::new(&binary);
         command.args(options.arguments());
+        if let Some(without) = options.without {
+            without(&mut command);
+        }
         let process = Process::start(command, place)?;
         let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let mut weir = Self {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::instance::Instance;
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub instance: Instance,
     /// The program; the one under test if there is no other.
     pub binary: Option<PathBuf>,
+    /// Takes something of the system away from it, as `seccomp` does.
+    pub without: Option<fn(&mut Command)>,
     /// Further arguments as they are.
     pub more: Vec<String>,
 }
@@ -43,6 +46,7 @@ impl Options {
             ebpf: Ebpf::Off,
             instance: Instance::new(),
             binary: None,
+            without: None,
             more: Vec::new(),
         }
     }
