@@ -2,6 +2,7 @@
 //! and named only when somebody asks.
 
 mod counter;
+mod durations;
 mod endpoints;
 mod labels;
 mod observed;
@@ -13,6 +14,7 @@ mod workers;
 mod xdp;
 
 pub use counter::{Counter, CounterOf, Gauge, Label};
+pub use durations::Durations;
 pub use labels::{
     LinkEnd, LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable,
 };

@@ -15,6 +15,8 @@ pub struct Serving {
     refusal: Mutex<Option<Arc<[String]>>>,
     /// Seconds since 1970 when what is served was last found to be what is configured.
     loaded_at: AtomicU64,
+    /// Directories of the configuration in which changes go unnoticed.
+    unnoticed: AtomicU64,
 }
 
 /// What came of loading the configuration again.
@@ -46,6 +48,7 @@ impl Serving {
             reloads: Default::default(),
             refusal: Mutex::default(),
             loaded_at: AtomicU64::new(loaded_at),
+            unnoticed: AtomicU64::new(0),
         }
     }
 
@@ -81,6 +84,11 @@ impl Serving {
         refusal.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// In how many directories of the configuration changes go unnoticed.
+    pub fn set_unnoticed(&self, directories: usize) {
+        self.unnoticed.store(directories as u64, Relaxed);
+    }
+
     pub(super) fn write(&self, text: &mut Text) {
         let mut family = text.family(
             Kind::Counter,
@@ -103,6 +111,12 @@ impl Serving {
             "When what is served was last what is configured, since 1970.",
         )
         .sample(&[], self.loaded_at.load(Relaxed));
+        text.family(
+            Kind::Gauge,
+            "weir_config_unwatched_directories",
+            "Directories of the configuration in which changes go unnoticed.",
+        )
+        .sample(&[], self.unnoticed.load(Relaxed));
         text.family(
             Kind::Gauge,
             "weir_config_revision",

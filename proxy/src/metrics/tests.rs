@@ -275,3 +275,25 @@ fn what_operators_watch_has_its_name_and_exactly_these_labels() {
         }
     }
 }
+
+#[test]
+fn turns_of_all_workers_are_one_histogram() {
+    let observed = observed();
+    for (worker, micros) in observed.workers.iter().zip([50, 2_000]) {
+        worker.turns.add(Duration::from_micros(micros));
+    }
+    observed.workers[1].unpinned.set(1);
+    observed.serving.set_unnoticed(2);
+    assert_has(
+        &render(&observed, START),
+        &[
+            r#"weir_worker_turn_seconds_bucket{le="0.000064"} 1"#,
+            r#"weir_worker_turn_seconds_bucket{le="0.004"} 2"#,
+            r#"weir_worker_turn_seconds_bucket{le="+Inf"} 2"#,
+            "weir_worker_turn_seconds_sum 0.00205",
+            "weir_worker_turn_seconds_count 2",
+            "weir_workers_unpinned 1",
+            "weir_config_unwatched_directories 2",
+        ],
+    );
+}

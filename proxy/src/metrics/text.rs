@@ -12,6 +12,8 @@ pub struct Text(String);
 pub enum Kind {
     Counter,
     Gauge,
+    /// How often a value was within bounds.
+    Histogram,
     /// Sum and count of what was measured, without quantiles.
     Summary,
 }
@@ -30,6 +32,7 @@ impl Text {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
             Kind::Summary => "summary",
         };
         self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -50,7 +53,13 @@ impl Family<'_> {
         self.line("", labels, value);
     }
 
-    /// The two samples of a summary.
+    /// How often a value was at most `bound`; `None` for all there were.
+    pub fn bucket(&mut self, bound: Option<f64>, count: u64) {
+        let bound = bound.map_or("+Inf".to_owned(), |bound| bound.to_string());
+        self.line("_bucket", &[("le", &bound)], count);
+    }
+
+    /// The two samples of a summary, and the last two of a histogram.
     pub fn sum_and_count(&mut self, labels: Labels<'_>, sum: impl Display, count: u64) {
         self.line("_sum", labels, sum);
         self.line("_count", labels, count);

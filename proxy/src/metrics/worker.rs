@@ -2,6 +2,7 @@
 //! workers.
 
 use super::counter::{Counter, CounterOf, Gauge};
+use super::durations::Durations;
 use super::labels::{
     LinkEnd, LocalCause, RateLimitHint, ResponseClass, RetryReason, Unmirrored, Unrepeatable,
 };
@@ -116,6 +117,12 @@ pub struct WorkerCounters {
     pub buffers_exhausted: Counter,
     /// Connections that could not be accepted for want of descriptors or memory.
     pub accept_failed: Counter,
+    /// How long turns of the loop took, from waking up to going to sleep again.
+    pub turns: Durations,
+    /// By how much it woke up after the moment it had meant to, those times it did.
+    pub wakes_late: Durations,
+    /// 1 if it was to be on one CPU only, and is not.
+    pub unpinned: Gauge,
 }
 
 impl WorkerCounters {

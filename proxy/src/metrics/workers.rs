@@ -1,8 +1,10 @@
 //! Exports what workers count, summed over them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::counter::{Counter, CounterOf, Gauge, Label};
+use super::durations::{BOUNDS, Durations};
 use super::text::{Kind, Text};
 use super::worker::WorkerCounters;
 
@@ -14,6 +16,7 @@ pub fn write(text: &mut Text, workers: &[Arc<WorkerCounters>]) {
     sums.l4();
     sums.picks();
     sums.ring();
+    sums.loops();
 }
 
 struct Sums<'a> {
@@ -286,6 +289,24 @@ impl Sums<'_> {
         );
     }
 
+    fn loops(&mut self) {
+        self.histogram(
+            "weir_worker_turn_seconds",
+            "How long turns of the workers' loops took, from waking up to going to sleep again.",
+            |worker| &worker.turns,
+        );
+        self.histogram(
+            "weir_worker_wake_late_seconds",
+            "By how much workers woke up after the moment they had meant to, those times they did.",
+            |worker| &worker.wakes_late,
+        );
+        self.gauge(
+            "weir_workers_unpinned",
+            "Workers that were to be on one CPU only, and are not.",
+            |worker| &worker.unpinned,
+        );
+    }
+
     fn counter(&mut self, name: &'static str, help: &str, read: fn(&WorkerCounters) -> &Counter) {
         self.text
             .family(Kind::Counter, name, help)
@@ -297,6 +318,28 @@ impl Sums<'_> {
         self.text
             .family(Kind::Gauge, name, help)
             .sample(&[], levels.sum::<u64>());
+    }
+
+    fn histogram(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        read: fn(&WorkerCounters) -> &Durations,
+    ) {
+        let mut counts = [0; BOUNDS.len() + 1];
+        let mut sum = Duration::ZERO;
+        for durations in self.workers.iter().map(|worker| read(worker)) {
+            for (count, of_worker) in counts.iter_mut().zip(durations.cumulative()) {
+                *count += of_worker;
+            }
+            sum += durations.sum();
+        }
+        let mut family = self.text.family(Kind::Histogram, name, help);
+        let bounds = BOUNDS.iter().map(|bound| Some(bound.as_secs_f64()));
+        for (bound, count) in bounds.chain([None]).zip(counts) {
+            family.bucket(bound, count);
+        }
+        family.sum_and_count(&[], sum.as_secs_f64(), counts[BOUNDS.len()]);
     }
 
     fn directions(

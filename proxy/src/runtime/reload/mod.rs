@@ -22,6 +22,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::metrics::Serving;
 use crate::snapshot::Plan;
 
 /// Files are read when nothing has changed for so long: whoever writes them writes them all, and whole.
@@ -99,8 +100,9 @@ impl Reloads {
     }
 
     /// Loads whenever there is reason to, one after the other. Ends when nobody applies what is loaded any more.
-    pub async fn run(mut self, applier: mpsc::Sender<Loaded>) {
+    pub async fn run(mut self, applier: mpsc::Sender<Loaded>, serving: Arc<Serving>) {
         loop {
+            serving.set_unnoticed(self.unnoticed());
             let (cause, mut answers) = self.next_cause().await;
             // One load is enough for everybody who has asked until now.
             while let Ok((_, answer)) = self.asked.try_recv() {
@@ -129,6 +131,15 @@ impl Reloads {
                 let _ = timeout(AT_LATEST, settled).await;
                 (Cause::Files, Vec::new())
             }
+        }
+    }
+
+    /// Places in which files can change without a word.
+    fn unnoticed(&self) -> usize {
+        match &self.watch {
+            Some(watch) => watch.unnoticed(),
+            // Either the kernel gives no watch, or there are no files.
+            None => usize::from(self.loader.is_some()),
         }
     }
 

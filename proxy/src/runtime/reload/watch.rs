@@ -36,6 +36,8 @@ pub struct Watch {
     paths: Vec<PathBuf>,
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
+    /// Of those, how many the kernel does not tell of.
+    unnoticed: usize,
     scope: Arc<Mutex<Scope>>,
     changed: Arc<Notify>,
 }
@@ -60,11 +62,17 @@ impl Watch {
                 .collect::<Result<_, _>>()?,
             watcher,
             watched: BTreeSet::new(),
+            unnoticed: 0,
             scope,
             changed,
         };
         watch.refresh();
         Ok(watch)
+    }
+
+    /// Directories in which changes go unnoticed.
+    pub fn unnoticed(&self) -> usize {
+        self.unnoticed
     }
 
     /// Waits until something has changed since this was waited for last.
@@ -85,9 +93,11 @@ impl Watch {
             let _ = self.watcher.unwatch(directory);
         }
         self.watched = wanted;
+        self.unnoticed = 0;
         for directory in &self.watched {
             let watching = self.watcher.watch(directory, RecursiveMode::NonRecursive);
             if let Err(error) = watching {
+                self.unnoticed += 1;
                 tracing::warn!(
                     "changes in {} go unnoticed: {error}; reload by SIGHUP or POST /reload",
                     directory.display()

@@ -242,7 +242,7 @@ impl Server {
         heap::give_back();
         let mut tide = Tide::default();
         let (applier, mut loaded) = mpsc::channel(1);
-        tokio::spawn(reloads.run(applier));
+        tokio::spawn(reloads.run(applier, self.serving.clone()));
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         let mut kernel_services = KernelServices::default();
         let mut kernel_tick = tokio::time::interval(kernel_services::TICK);

@@ -13,6 +13,7 @@ use super::ServerError;
 use super::listeners::ByWorker;
 use crate::front::Front;
 use crate::metrics::WorkerCounters;
+use crate::moment::Moment;
 use crate::runtime::dataplane::Flows;
 use crate::runtime::mailbox::{Mailbox, Newcomers, Order, WorkerHandle, mailbox};
 use crate::runtime::pulse::{Pulse, Turn};
@@ -136,12 +137,16 @@ impl Workers {
 
 impl Equipment {
     fn work(self, worker: usize, mailbox: Mailbox) -> Result<(), ServerError> {
-        if let Some(cpu) = self.cpu {
-            pin(worker, cpu);
+        if let Some(cpu) = self.cpu
+            && let Err(error) = pin(cpu)
+        {
+            tracing::warn!(worker, cpu, %error, "the worker is not pinned to its CPU");
+            self.counters.unpinned.set(1);
         }
         let observer = Published {
             counters: self.counters,
             pulse: self.pulse,
+            due: None,
         };
         Worker::new(self.core, self.flows, observer, mailbox)
             .map_err(|source| ServerError::Ring { worker, source })?
@@ -163,6 +168,8 @@ fn ending(
 struct Published {
     counters: Arc<WorkerCounters>,
     pulse: Pulse,
+    /// When it means to wake up at the latest.
+    due: Option<Moment>,
 }
 
 impl Observe for Published {
@@ -178,7 +185,13 @@ impl Observe for Published {
         counters
             .buffers_exhausted
             .raise_to(gauges.buffers_exhausted);
-        self.pulse.beat(turn, timeout)
+        counters.turns.add(turn.ended.since(turn.began));
+        if let Some(due) = self.due.filter(|due| *due <= turn.began) {
+            counters.wakes_late.add(turn.began.since(due));
+        }
+        let timeout = self.pulse.beat(turn, timeout);
+        self.due = timeout.map(|timeout| turn.ended + timeout);
+        timeout
     }
 
     fn on_accept_failed(&mut self) {
@@ -203,12 +216,11 @@ pub fn allowed_cpus() -> Vec<usize> {
         .collect()
 }
 
-fn pin(worker: usize, cpu: usize) {
+/// Keeps the calling thread on this CPU.
+fn pin(cpu: usize) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu);
-    if let Err(error) = sched_setaffinity(None, &set) {
-        tracing::warn!(worker, cpu, %error, "the worker is not pinned to its CPU");
-    }
+    sched_setaffinity(None, &set)
 }
 
 #[cfg(test)]
