@@ -2,10 +2,11 @@
 //! the kernel sees and when; others, as for programs the kernel offers no test run of, send real traffic over a loopback of
 //! their own.
 
+mod by_hand;
 mod denied;
 mod first_byte;
+mod fixtures;
 mod foreign;
-mod frames;
 mod handshake;
 mod killed;
 mod namespace;
@@ -16,6 +17,7 @@ mod rig;
 mod sealed;
 mod services;
 mod steering;
+mod tables;
 mod traffic;
 mod tunnel;
 mod vips;

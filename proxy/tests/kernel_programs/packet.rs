@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use weir::runtime::dataplane::Segments;
+
 pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
 pub const RST: u8 = 0x04;
@@ -24,7 +26,22 @@ pub struct Packet {
     padding: usize,
     cut: Option<usize>,
     beyond_64k: Option<Offload>,
+    /// Kinds of VLAN tags behind the addresses.
+    tags: &'static [u16],
+    /// Bytes set at last: where they stand, from the header on, and which.
+    changes: Vec<(Header, usize, u8)>,
+    segment_size: u16,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Header {
+    Ethernet,
+    Ip,
+    Tcp,
+}
+
+/// As Linux aligns them: nothing, nothing, the option, two numbers (RFC 7323 section 3.2).
+const TIMESTAMPS: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
 
 /// How Linux marks a packet whose length does not fit into the header's field. Ours are short: the programs cannot
 /// tell.
@@ -52,6 +69,9 @@ impl Packet {
             padding: 0,
             cut: None,
             beyond_64k: None,
+            tags: &[],
+            changes: Vec::new(),
+            segment_size: 0,
         }
     }
 
@@ -71,7 +91,7 @@ impl Packet {
         Self { payload, ..self }
     }
 
-    /// Bytes of TCP options, a multiple of four up to 40.
+    /// Bytes of TCP options, a multiple of four up to 40; timestamps, if they fit.
     pub fn tcp_options(self, tcp_options: usize) -> Self {
         Self {
             tcp_options,
@@ -118,9 +138,76 @@ impl Packet {
         }
     }
 
+    /// VLAN tags of these kinds.
+    pub fn tags(self, tags: &'static [u16]) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// Sets a byte of the Ethernet header, which nothing is behind.
+    pub fn ethernet_byte(self, at: usize, byte: u8) -> Self {
+        self.change(Header::Ethernet, at, byte)
+    }
+
+    /// Sets a byte of the IP header, or behind it.
+    pub fn ip_byte(self, at: usize, byte: u8) -> Self {
+        self.change(Header::Ip, at, byte)
+    }
+
+    /// Sets a byte of the TCP header, or behind it.
+    pub fn tcp_byte(self, at: usize, byte: u8) -> Self {
+        self.change(Header::Tcp, at, byte)
+    }
+
+    /// Carries another protocol than TCP.
+    pub fn protocol(self, protocol: u8) -> Self {
+        let at = if self.source.is_ipv4() { 9 } else { 6 };
+        self.ip_byte(at, protocol)
+    }
+
+    fn change(mut self, header: Header, at: usize, byte: u8) -> Self {
+        self.changes.push((header, at, byte));
+        self
+    }
+
+    /// Segments of this many bytes, which segmentation offload keeps together.
+    pub fn in_segments_of(self, segment_size: u16) -> Self {
+        Self {
+            segment_size,
+            ..self
+        }
+    }
+
+    /// What the kernel would know of it besides its bytes.
+    pub fn segments(&self) -> Segments {
+        if self.segment_size == 0 {
+            return Segments::default();
+        }
+        Segments {
+            count: self.payload.div_ceil(self.segment_size.into()) as u16,
+            size: self.segment_size,
+        }
+    }
+
+    /// Where TCP begins.
+    pub fn tcp_at(&self) -> usize {
+        self.ip_at()
+            + match self.source {
+                SocketAddr::V4(_) => 20 + self.ip_options,
+                SocketAddr::V6(_) => 40 + self.extension(0).1.len(),
+            }
+    }
+
+    fn ip_at(&self) -> usize {
+        14 + 4 * self.tags.len()
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
         let tcp = self.tcp();
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        for kind in self.tags {
+            frame.extend(kind.to_be_bytes());
+            frame.extend([0, 7]);
+        }
         match (self.source.ip(), self.destination.ip()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let header = 20 + self.ip_options;
@@ -146,6 +233,14 @@ impl Packet {
         }
         frame.extend(tcp);
         frame.resize(frame.len() + self.padding, 0);
+        for (header, at, byte) in &self.changes {
+            let start = match header {
+                Header::Ethernet => 0,
+                Header::Ip => self.ip_at(),
+                Header::Tcp => self.tcp_at(),
+            };
+            frame[start + at] = *byte;
+        }
         if let Some(length) = self.cut {
             frame.truncate(length);
         }
@@ -169,7 +264,8 @@ impl Packet {
             return (60, vec![6, 0, 1, 4, 0, 0, 0, 0]);
         }
         if self.fragment != 0 {
-            let [high, low] = (self.fragment << 3).to_be_bytes();
+            let more = self.fragment >> 13 & 1;
+            let [high, low] = (self.fragment << 3 | more).to_be_bytes();
             return (44, vec![6, 0, high, low, 0, 0, 0, 1]);
         }
         (6, Vec::new())
@@ -183,6 +279,9 @@ impl Packet {
         tcp.extend(self.sequence.to_be_bytes());
         tcp.extend(self.acknowledgment.to_be_bytes());
         tcp.extend([(header / 4) as u8 * 16, self.flags, 0xff, 0xff, 0, 0, 0, 0]);
+        if self.tcp_options >= TIMESTAMPS.len() {
+            tcp.extend(TIMESTAMPS);
+        }
         tcp.resize(header, 1);
         tcp.resize(header + self.payload, b'x');
         tcp

@@ -119,15 +119,16 @@ impl Rig {
     }
 
     pub fn send(&mut self, packet: Packet) {
-        self.run(Direction::Egress, &packet.bytes());
+        self.run(Direction::Egress, &packet);
     }
 
     pub fn receive(&mut self, packet: Packet) {
-        self.run(Direction::Ingress, &packet.bytes());
+        self.run(Direction::Ingress, &packet);
     }
 
-    fn run(&mut self, direction: Direction, frame: &[u8]) {
-        let run = self.dataplane.run_on(direction, frame, 1);
+    fn run(&mut self, direction: Direction, packet: &Packet) {
+        let (bytes, segments) = (packet.bytes(), packet.segments());
+        let run = self.dataplane.run_on(direction, &bytes, segments, 1);
         run.expect("the program runs");
     }
 
@@ -143,6 +144,15 @@ impl Rig {
         let reasons = self.dataplane.reasons();
         let found = reasons.iter().find(|(reason, _)| *reason == wanted);
         found.expect("every reason is listed").1
+    }
+
+    /// Reasons that have been counted since, and how often.
+    pub fn news(&self, since: &[(Reason, u64)]) -> Vec<(Reason, u64)> {
+        let now = self.dataplane.reasons().into_iter();
+        let risen = now
+            .zip(since)
+            .map(|((reason, now), (_, then))| (reason, now - then));
+        risen.filter(|(_, times)| *times > 0).collect()
     }
 }
 

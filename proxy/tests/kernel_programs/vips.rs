@@ -101,6 +101,25 @@ fn say(rig: &Rig, connections: [u64; 2]) {
     }
 }
 
+/// Whose listener the lookup finds. A test run says only that there is one, so that each has its turn to be the only one
+/// with sockets.
+fn found(rig: &Rig, all: &[Covered], lookup: &Lookup) -> Option<Covered> {
+    let candidates = all.iter().filter(|one| one.listener.is_some());
+    let mut found = candidates.filter(|candidate| {
+        let alone = |one: &Covered| Covered {
+            listener: one.listener.filter(|_| one == *candidate),
+            ..*one
+        };
+        rig.dataplane
+            .publish_vips(&all.iter().map(alone).collect::<Vec<_>>());
+        let found = rig.dataplane.look_up(lookup);
+        found.expect("the program runs")
+    });
+    let first = found.next().copied();
+    assert_eq!(found.next(), None, "one lookup, one listener");
+    first
+}
+
 #[test]
 fn each_lookup_finds_the_listener_of_the_longest_prefix_that_has_its_port() {
     on_a_loopback_of_its_own(|| {
@@ -116,33 +135,24 @@ fn each_lookup_finds_the_listener_of_the_longest_prefix_that_has_its_port() {
         );
         let six = six.covers("[2001:db8::]:80", 32, 80);
         let all = [wide, narrow, ordinary, six];
-        // A test run says only that a socket was found: each listener has its turn to be the one with sockets.
-        for found in [wide, narrow, six] {
-            rig.dataplane.publish_vips(&all.map(|one| Covered {
-                listener: one.listener.filter(|_| one == found),
-                ..one
-            }));
-            for (protocol, to, expected) in [
-                (TCP, "10.2.3.4:8000", Some(wide)),
-                (TCP, "10.2.3.4:8999", Some(wide)),
-                (TCP, "10.2.3.4:7999", None),
-                (TCP, "10.2.3.4:9000", None),
-                (TCP, "10.1.255.255:8080", Some(narrow)),
-                (TCP, "10.1.255.255:8081", Some(wide)),
-                (TCP, "10.1.0.1:8080", None),
-                (TCP, "10.1.0.1:8081", Some(wide)),
-                (TCP, "9.255.255.255:8080", None),
-                (TCP, "11.0.0.0:8080", None),
-                (UDP, "10.2.3.4:8000", None),
-                (TCP, "[2001:db8:ffff::1]:80", Some(six)),
-                (TCP, "[2001:db8:ffff::1]:81", None),
-                (TCP, "[2001:db9::1]:80", None),
-                (UDP, "[2001:db8::1]:80", None),
-            ] {
-                let is_found = rig.dataplane.look_up(&lookup(protocol, to));
-                let is_found = is_found.expect("the program runs");
-                assert_eq!(is_found, expected == Some(found), "{to} and {found:?}");
-            }
+        for (protocol, to, expected) in [
+            (TCP, "10.2.3.4:8000", Some(wide)),
+            (TCP, "10.2.3.4:8999", Some(wide)),
+            (TCP, "10.2.3.4:7999", None),
+            (TCP, "10.2.3.4:9000", None),
+            (TCP, "10.1.255.255:8080", Some(narrow)),
+            (TCP, "10.1.255.255:8081", Some(wide)),
+            (TCP, "10.1.0.1:8080", None),
+            (TCP, "10.1.0.1:8081", Some(wide)),
+            (TCP, "9.255.255.255:8080", None),
+            (TCP, "11.0.0.0:8080", None),
+            (UDP, "10.2.3.4:8000", None),
+            (TCP, "[2001:db8:ffff::1]:80", Some(six)),
+            (TCP, "[2001:db8:ffff::1]:81", None),
+            (TCP, "[2001:db9::1]:80", None),
+            (UDP, "[2001:db8::1]:80", None),
+        ] {
+            assert_eq!(found(&rig, &all, &lookup(protocol, to)), expected, "{to}");
         }
         assert_eq!(rig.reason(Reason::ToVip), 6);
         assert_eq!(rig.reason(Reason::VipUnserved), 0);

@@ -9,12 +9,11 @@ use weir::runtime::dataplane::{
 };
 use weir::snapshot::{DenyList, Prefix};
 
-use crate::foreign::{BPF_LINK_CREATE, bpf, program};
+use crate::by_hand::{XDP, XDP_ATTACH, bpf_fd, load};
+use crate::foreign::BPF_LINK_CREATE;
 use crate::namespace::{ip, on_a_loopback_of_its_own};
 use crate::rig::{Rig, options};
 
-const XDP_PROGRAM: u32 = 6;
-const XDP_ATTACH: u32 = 37;
 const SKB_MODE: u32 = 2;
 
 fn somebody() -> Arc<DenyList> {
@@ -117,7 +116,8 @@ fn a_program_of_somebody_else_is_named_and_stays() {
 /// A program that passes everything, on the network stack's hook.
 fn foreign(interface: &Interface) -> OwnedFd {
     // r0 = 2 (XDP_PASS); exit
-    let program = program(XDP_PROGRAM, &[0x0000_0002_0000_00b7, 0x95], c"stranger");
+    let program = load(XDP, &[0x0000_0002_0000_00b7, 0x95], c"stranger");
+    let program = program.expect("it is harmless");
     let mut link = [
         program.as_raw_fd() as u32,
         interface.index,
@@ -125,5 +125,5 @@ fn foreign(interface: &Interface) -> OwnedFd {
         SKB_MODE,
     ];
     // SAFETY: the attributes are those of the command, and hold no address.
-    unsafe { bpf(BPF_LINK_CREATE, &mut link) }
+    unsafe { bpf_fd(BPF_LINK_CREATE, &mut link) }.expect("there is room")
 }

@@ -31,12 +31,11 @@ mod xdp;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use weir_common::{EndpointIdValue, Reason};
 
@@ -45,6 +44,7 @@ use crate::moment::Moment;
 use crate::seam::Peer;
 use kernel::Kernel;
 use pins::Pins;
+use programs::Programs;
 use watched::Watched;
 use xdp::XdpWatched;
 
@@ -56,7 +56,7 @@ pub use mapping::MappingError;
 pub use neighbours::resolve;
 pub use opening::{DataplaneError, DataplaneOptions, EbpfMode, WithoutKernel};
 pub use pins::{DetachError, LockError, Removed, bpffs::MOUNT_POINT, detach, instances};
-pub use programs::XdpRun;
+pub use programs::{FrameRun, Segments};
 pub use steering::{NotSteered, Steered};
 pub use unavailable::Unavailable;
 pub use vip_lookup::Lookup;
@@ -239,27 +239,56 @@ impl Dataplane {
         }
     }
 
-    /// Runs a program on a packet as an interface would show it, `repeat` times, and returns the time one run took.
+    /// Shows a measuring program a packet as an interface would, `repeat` times, and says what became of it.
     ///
     /// # Errors
     /// `Unsupported` without BPF, and what the kernel says.
-    pub fn run_on(&self, direction: Direction, packet: &[u8], repeat: u32) -> io::Result<Duration> {
-        let kernel = self.kernel.as_ref();
-        let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
-        kernel
-            .programs()
-            .run_on(direction, packet, repeat)
-            .map_err(io::Error::other)
+    pub fn run_on(
+        &self,
+        direction: Direction,
+        packet: &[u8],
+        segments: Segments,
+        repeat: u32,
+    ) -> io::Result<FrameRun> {
+        let mut programs = self.programs()?;
+        let run = programs.run_on(direction, packet, segments, repeat);
+        run.map_err(io::Error::other)
     }
 
     /// Shows `xdp_ingress` a frame, `repeat` times, and says what became of it.
     ///
     /// # Errors
     /// `Unsupported` without BPF, and what the kernel says.
-    pub fn run_xdp(&self, frame: &[u8], repeat: u32) -> io::Result<XdpRun> {
+    pub fn run_xdp(&self, frame: &[u8], repeat: u32) -> io::Result<FrameRun> {
+        self.programs()?.run_xdp(frame, repeat)
+    }
+
+    /// A measuring program, for whoever runs it behind another; None is `xdp_ingress`.
+    ///
+    /// # Errors
+    /// `Unsupported` without BPF, and what the kernel says.
+    pub fn program(&self, direction: Option<Direction>) -> io::Result<OwnedFd> {
+        let mut programs = self.programs()?;
+        let program = match direction {
+            Some(direction) => programs.of(direction).and_then(|program| program.fd()),
+            None => {
+                return programs
+                    .xdp()
+                    .map_err(io::Error::other)?
+                    .as_fd()
+                    .try_clone_to_owned();
+            }
+        };
+        program
+            .map_err(io::Error::other)?
+            .as_fd()
+            .try_clone_to_owned()
+    }
+
+    fn programs(&self) -> io::Result<MutexGuard<'_, Programs>> {
         let kernel = self.kernel.as_ref();
         let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
-        kernel.programs().run_xdp(frame, repeat)
+        Ok(kernel.programs())
     }
 
     /// Instructions the verifier walked before it accepted a program: it gives up at a million.
@@ -267,9 +296,7 @@ impl Dataplane {
     /// # Errors
     /// `Unsupported` without BPF or where the kernel does not tell, and what the kernel says.
     pub fn verified_instructions(&self, direction: Direction) -> io::Result<u32> {
-        let kernel = self.kernel.as_ref();
-        let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
-        let count = kernel.programs().verified_instructions(direction);
+        let count = self.programs()?.verified_instructions(direction);
         count
             .map_err(io::Error::other)?
             .ok_or(io::ErrorKind::Unsupported.into())

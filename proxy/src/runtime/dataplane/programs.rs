@@ -7,7 +7,8 @@ use std::time::Duration;
 use aya::Ebpf;
 use aya::maps::Map;
 use aya::programs::{
-    ProgramError, ProgramFd, SchedClassifier, SkReuseport, TestRun, TestRunOptions, Xdp,
+    ProgramError, ProgramFd, SchedClassifier, SkReuseport, TestRun, TestRunOptions, TestRunResult,
+    Xdp,
 };
 
 use super::kernel::Direction;
@@ -23,10 +24,10 @@ pub struct Programs {
     xdp_refusal: Option<String>,
 }
 
-/// What became of a frame `xdp_ingress` was shown.
+/// What became of a frame a program was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct XdpRun {
-    /// Of the kernel's `enum xdp_action`.
+pub struct FrameRun {
+    /// Of the kernel's `enum xdp_action`, or one of its `TC_ACT_`s.
     pub action: u32,
     /// The frame as the program left it.
     pub frame: Vec<u8>,
@@ -34,9 +35,27 @@ pub struct XdpRun {
     pub duration: Duration,
 }
 
+/// What the kernel knows of a packet that segmentation offload keeps together. All zero of one that was never more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segments {
+    pub count: u16,
+    /// Bytes of payload in each but the last.
+    pub size: u16,
+}
+
+impl Segments {
+    /// The kernel's `struct __sk_buff`, with everything else left to the kernel.
+    fn context(self) -> [u8; 192] {
+        let mut context = [0; 192];
+        context[164..166].copy_from_slice(&self.count.to_ne_bytes());
+        context[176..178].copy_from_slice(&self.size.to_ne_bytes());
+        context
+    }
+}
+
 const XDP_INGRESS: &str = "xdp_ingress";
-/// More than the kernel shows a program by a test run.
-const LONGEST_FRAME: usize = 4096;
+/// More than the kernel shows a program by a test run here: jumbo frames, and room.
+const LONGEST_FRAME: usize = 16 * 1024;
 
 impl Programs {
     /// Has the verifier look at those that measure.
@@ -94,7 +113,7 @@ impl Programs {
     /// Runs those that measure, each once: what the verifier accepts is still not what runs. The packet is none they measure.
     pub fn prove(&mut self) -> Result<(), Unavailable> {
         for direction in Direction::BOTH {
-            self.run_on(direction, &[0; 64], 1)
+            self.run_on(direction, &[0; 64], Segments::default(), 1)
                 .map_err(|source| Unavailable::TestRun {
                     program: direction.program(),
                     source,
@@ -146,42 +165,26 @@ impl Programs {
         self.ebpf.map(name)
     }
 
-    /// Runs a program on a packet, `repeat` times and without any interface; returns the time one run took.
+    /// Shows a measuring program a packet, `repeat` times and without any interface.
     pub fn run_on(
         &mut self,
         direction: Direction,
         packet: &[u8],
+        segments: Segments,
         repeat: u32,
-    ) -> Result<Duration, ProgramError> {
-        let options = TestRunOptions {
-            data_in: Some(packet),
-            repeat,
-            ..TestRunOptions::default()
-        };
-        let result = self.of(direction)?.test_run(options)?;
-        Ok(result.duration)
+    ) -> Result<FrameRun, ProgramError> {
+        let context = segments.context();
+        let program = self.of(direction)?;
+        run(program, packet, Some(&context), repeat)
     }
 
     /// Shows `xdp_ingress` a frame, `repeat` times.
-    pub fn run_xdp(&mut self, frame: &[u8], repeat: u32) -> io::Result<XdpRun> {
+    pub fn run_xdp(&mut self, frame: &[u8], repeat: u32) -> io::Result<FrameRun> {
         if let Some(refusal) = &self.xdp_refusal {
             return Err(io::Error::other(refusal.clone()));
         }
-        let mut after = vec![0; LONGEST_FRAME];
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            data_out: Some(&mut after),
-            repeat,
-            ..TestRunOptions::default()
-        };
         let program = self.xdp_program().map_err(io::Error::other)?;
-        let result = program.test_run(options).map_err(io::Error::other)?;
-        after.truncate(result.data_size_out as usize);
-        Ok(XdpRun {
-            action: result.return_value,
-            frame: after,
-            duration: result.duration,
-        })
+        run(program, frame, None, repeat).map_err(io::Error::other)
     }
 
     /// Instructions the verifier walked before it accepted a program; None where the kernel does not tell.
@@ -192,4 +195,30 @@ impl Programs {
         let program = self.of(direction)?;
         Ok(program.info()?.verified_instruction_count())
     }
+}
+
+fn run<P>(
+    program: &P,
+    packet: &[u8],
+    context: Option<&[u8]>,
+    repeat: u32,
+) -> Result<FrameRun, ProgramError>
+where
+    P: for<'a> TestRun<Opts<'a> = TestRunOptions<'a>, Result = TestRunResult>,
+{
+    let mut after = vec![0; LONGEST_FRAME];
+    let options = TestRunOptions {
+        data_in: Some(packet),
+        data_out: Some(&mut after),
+        ctx_in: context,
+        repeat,
+        ..TestRunOptions::default()
+    };
+    let result = program.test_run(options)?;
+    after.truncate(result.data_size_out as usize);
+    Ok(FrameRun {
+        action: result.return_value,
+        frame: after,
+        duration: result.duration,
+    })
 }
