@@ -1,12 +1,15 @@
-//! `bench`: builds the contenders of ours, installs the others, and hands over to the rig in the tests crate.
+//! `bench`: builds the contenders of ours, installs the others, and hands over to the rig in the tests crate. What takes
+//! the proxy's insides is a benchmark beside its code.
+
+use std::process::Command;
 
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::build::{build, release};
+use crate::build::{build, kernel, release};
 use crate::command::{cargo, run, target};
 use crate::packages::{PEERS, install};
-use crate::privilege::as_root;
+use crate::privilege::{as_root, run_as_root};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -27,14 +30,21 @@ enum Subject {
     /// Nanoseconds per pick, by two choices and by rendezvous hashing, of 1 to 10,000 endpoints, and per affinity key;
     /// milliseconds and memory of a configuration of 10,000 endpoints.
     Pick,
+    /// Nanoseconds per packet in each kernel program, by the packets of the tests' tables.
+    Kernel,
 }
 
 pub fn bench(arguments: Arguments) -> Result<()> {
     let (rig, quick) = match arguments.subject {
         Subject::Http { rig, quick } => (rig, quick),
-        Subject::Pick => {
-            let mut bench = cargo();
-            return run(bench.args(["bench", "--package", "weir", "--bench", "pick"]));
+        Subject::Pick => return run(&mut ours("pick")),
+        Subject::Kernel => {
+            kernel()?;
+            let mut bench = ours("kernel");
+            // All the time is the kernel's: a build that takes long makes nothing faster.
+            bench.args(["--profile", "dev"]);
+            run_as_root(&mut bench, "loading kernel programs")?;
+            return run(&mut bench);
         }
     };
     install(PEERS)?;
@@ -56,4 +66,11 @@ pub fn bench(arguments: Arguments) -> Result<()> {
         bench.arg("--quick");
     }
     run(bench.args(rig))
+}
+
+/// One of the benchmarks beside the proxy's code.
+fn ours(name: &str) -> Command {
+    let mut bench = cargo();
+    bench.args(["bench", "--package", "weir", "--bench", name]);
+    bench
 }

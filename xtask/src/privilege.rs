@@ -33,3 +33,16 @@ pub fn sudo(purpose: &str) -> Result<[&'static str; 2]> {
     eprintln!("not root: asking sudo, because {purpose} needs root");
     Ok(["sudo", "--preserve-env"])
 }
+
+/// Has cargo run as root what it builds; building itself goes on without.
+pub fn run_as_root(cargo: &mut Command, purpose: &str) -> Result<()> {
+    if is_root() {
+        return Ok(());
+    }
+    let sudo = sudo(purpose)?.join(" ");
+    for processor in ["X86_64", "AARCH64"] {
+        let runner = format!("CARGO_TARGET_{processor}_UNKNOWN_LINUX_GNU_RUNNER");
+        cargo.env(runner, &sudo);
+    }
+    Ok(())
+}

@@ -12,7 +12,7 @@ use crate::build::build;
 use crate::command::{cargo, line, target};
 use crate::emulated;
 use crate::packages::{TESTS, install};
-use crate::privilege::{is_root, sudo};
+use crate::privilege::{is_root, run_as_root};
 
 #[derive(clap::Args, Default)]
 pub struct Arguments {
@@ -73,9 +73,7 @@ fn runs(arguments: &Arguments, skips: &Path) -> Result<Vec<Command>> {
     }
     let pure = base(&["--workspace", "--exclude", "weir-tests"]);
     let mut scenarios = base(&["--package", "weir-tests"]);
-    let sudo = sudo("running scenarios in network namespaces")?.join(" ");
-    scenarios.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", &sudo);
-    scenarios.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", &sudo);
+    run_as_root(&mut scenarios, "running scenarios in network namespaces")?;
     Ok(vec![pure, scenarios])
 }
 

@@ -1,0 +1,249 @@
+//! What one packet costs in the kernel programs: `cargo xtask bench kernel`. The packets are those of the tests' tables; each
+//! is written anew before every run by a program of a few instructions, since a program that counts is to be shown new
+//! bytes, and one that rewrites is not to be shown its own work. What that and the empty program behind it take is the
+//! floor, printed and subtracted.
+//!
+//! Rounds of all paths alternate, so that a change of the machine's mood meets all of them.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir::runtime::dataplane::Direction;
+use weir::snapshot::{DenyList, Prefix};
+
+use by_hand::{EMPTY, Prelude, SCHED_CLS, Varying, XDP, load};
+use fixtures::wire::{self, EGRESS, INGRESS};
+use fixtures::xdp::{self, DENIED, FRAMES};
+use rig::{Ends, Rig};
+
+#[path = "../tests/kernel_programs/by_hand.rs"]
+mod by_hand;
+#[path = "../tests/kernel_programs/fixtures/mod.rs"]
+#[expect(
+    dead_code,
+    reason = "only the packets are used here, not what is to become of them"
+)]
+mod fixtures;
+#[path = "../tests/kernel_programs/packet.rs"]
+mod packet;
+#[path = "../tests/kernel_programs/rig.rs"]
+#[expect(dead_code, reason = "tests look at more")]
+mod rig;
+
+const ROUNDS: usize = 15;
+const RUNS_PER_ROUND: u32 = 100_000;
+
+/// Rows of `wire_egress` and `wire_ingress` that are timed; of the first, whether every run is shown new bytes.
+const LEAVING: [(&str, bool); 8] = [
+    ("UDP", false),
+    ("request of nobody's connection", false),
+    ("bare acknowledgment", false),
+    ("request", true),
+    ("request sent again", false),
+    ("request with timestamps", true),
+    ("first fragment", false),
+    ("SYN to an endpoint", true),
+];
+const COMING: [(&str, bool); 5] = [
+    ("UDP", false),
+    ("response of nobody's connection", false),
+    ("bare acknowledgment", false),
+    ("more of a response", true),
+    ("response sent again", false),
+];
+/// Rows of `xdp_ingress`, with a deny list.
+const ARRIVING: [&str; 7] = [
+    "segment",
+    "segment from a denied source",
+    "VLAN",
+    "first fragment",
+    "half an IP header",
+    "jumbo frame",
+    "ARP",
+];
+
+fn main() {
+    let Some(mut rig) = Rig::with_flows(256) else {
+        return;
+    };
+    let deny = DENIED.iter().map(|text| prefix(text)).collect();
+    let deny: Arc<DenyList> = Arc::new(deny);
+    rig.dataplane.deny(&deny).expect("there is room");
+    let timed = paths(&mut rig).and_then(|mut paths| {
+        for _ in 0..ROUNDS {
+            for path in &mut paths {
+                path.round()?;
+            }
+        }
+        Ok(paths)
+    });
+    match timed {
+        Ok(paths) => print(&rig, &paths),
+        Err(error) => eprintln!("the kernel runs no program by test: {error}"),
+    }
+}
+
+fn prefix(text: &str) -> Prefix {
+    let (address, length) = text.split_once('/').expect("a prefix");
+    let address: IpAddr = address.parse().expect("an address");
+    Prefix::around(address, length.parse().expect("a number")).expect("short enough")
+}
+
+/// One packet through one program, and what that took in each round.
+struct Path {
+    program: &'static str,
+    name: String,
+    prelude: Prelude,
+    /// The same before the empty program.
+    floor: Prelude,
+    packet: Vec<u8>,
+    rounds: Vec<(Duration, Duration)>,
+}
+
+/// A program, and how it is loaded.
+struct Program {
+    name: &'static str,
+    kind: u32,
+    fd: OwnedFd,
+    empty: OwnedFd,
+}
+
+impl Program {
+    fn of(rig: &Rig, direction: Option<Direction>) -> io::Result<Self> {
+        let (name, kind) = match direction {
+            Some(Direction::Egress) => ("wire_egress", SCHED_CLS),
+            Some(Direction::Ingress) => ("wire_ingress", SCHED_CLS),
+            None => ("xdp_ingress", XDP),
+        };
+        Ok(Self {
+            name,
+            kind,
+            fd: rig.dataplane.program(direction)?,
+            empty: load(kind, &EMPTY, c"empty")?,
+        })
+    }
+
+    fn path(&self, name: String, packet: Vec<u8>, varying: Option<Varying>) -> io::Result<Path> {
+        let headers = &packet[..packet.len().min(HEADERS)];
+        let before = |next: &OwnedFd| Prelude::new(self.kind, headers, varying, next.as_fd());
+        Ok(Path {
+            program: self.name,
+            name,
+            prelude: before(&self.fd)?,
+            floor: before(&self.empty)?,
+            packet,
+            rounds: Vec::with_capacity(ROUNDS),
+        })
+    }
+}
+
+/// What a program may write anew: Ethernet, IPv6 and TCP.
+const HEADERS: usize = 14 + 40 + 20;
+
+fn paths(rig: &mut Rig) -> io::Result<Vec<Path>> {
+    let mut paths = Vec::new();
+    for (direction, table, names) in [
+        (Direction::Egress, EGRESS, &LEAVING[..]),
+        (Direction::Ingress, INGRESS, &COMING[..]),
+    ] {
+        let program = Program::of(rig, Some(direction))?;
+        for (name, is_new) in names {
+            let row = table.iter().find(|row| row.name == *name);
+            let row = row.expect("the table has such a row");
+            for mut ends in row.family.ends() {
+                // Rounds of all paths alternate: each has a connection of its own.
+                ends.proxy.set_port(1024 + paths.len() as u16);
+                paths.push(wire_path(rig, &program, row, ends, *is_new)?);
+            }
+        }
+    }
+    let program = Program::of(rig, None)?;
+    for name in ARRIVING {
+        let row = FRAMES.iter().find(|row| row.name == name);
+        paths.extend(frame_paths(
+            &program,
+            row.expect("the table has such a row"),
+        )?);
+    }
+    Ok(paths)
+}
+
+fn wire_path(
+    rig: &mut Rig,
+    program: &Program,
+    row: &wire::Row,
+    ends: Ends,
+    is_new: bool,
+) -> io::Result<Path> {
+    row.before.happens(rig, ends);
+    let packet = (row.packet)(ends);
+    let bytes = packet.bytes();
+    let sequence_at = packet.tcp_at() + 4;
+    let sequence = bytes[sequence_at..].first_chunk().copied();
+    let varying = sequence.filter(|_| is_new).map(|sequence| Varying {
+        at: sequence_at,
+        first: u32::from_be_bytes(sequence),
+        step: 1448,
+    });
+    program.path(of_version(row.name, ends.proxy.ip()), bytes, varying)
+}
+
+fn frame_paths(program: &Program, row: &xdp::Row) -> io::Result<Vec<Path>> {
+    let versions = row.family.ends().into_iter().map(|ends| ends.proxy.ip());
+    let frames = versions.zip(row.frames());
+    frames
+        .map(|(version, frame)| program.path(of_version(row.name, version), frame, None))
+        .collect()
+}
+
+fn of_version(name: &str, address: IpAddr) -> String {
+    let version = if address.is_ipv4() { 4 } else { 6 };
+    format!("{name}, IPv{version}")
+}
+
+impl Path {
+    fn round(&mut self) -> io::Result<()> {
+        let (_, floor) = self.floor.run(&self.packet, RUNS_PER_ROUND)?;
+        let (_, whole) = self.prelude.run(&self.packet, RUNS_PER_ROUND)?;
+        self.rounds.push((floor, whole));
+        Ok(())
+    }
+
+    /// Best and middle of what `of` makes of the rounds, in nanoseconds.
+    fn best_and_middle(&self, of: impl Fn(&(Duration, Duration)) -> u128) -> (u128, u128) {
+        let mut all: Vec<u128> = self.rounds.iter().map(of).collect();
+        all.sort_unstable();
+        (all[0], all[all.len() / 2])
+    }
+}
+
+fn print(rig: &Rig, paths: &[Path]) {
+    for direction in Direction::BOTH {
+        match rig.dataplane.verified_instructions(direction) {
+            Ok(count) => println!("{direction:?}: the verifier walked {count} instructions"),
+            Err(error) => println!("{direction:?}: {error}"),
+        }
+    }
+    println!(
+        "ns per packet above the floor, best and middle of {ROUNDS} rounds of {RUNS_PER_ROUND}\n"
+    );
+    println!(
+        "{:<14}{:<40}{:>6}{:>8}{:>8}",
+        "PROGRAM", "PACKET", "BEST", "MIDDLE", "FLOOR"
+    );
+    for path in paths {
+        let floor = path.best_and_middle(|(floor, _)| floor.as_nanos());
+        let whole = path.best_and_middle(|(_, whole)| whole.as_nanos());
+        println!(
+            "{:<14}{:<40}{:>6}{:>8}{:>8}",
+            path.program,
+            path.name,
+            whole.0.saturating_sub(floor.0),
+            whole.1.saturating_sub(floor.1),
+            floor.0
+        );
+    }
+}
