@@ -9,6 +9,7 @@ use super::admin::AdminArguments;
 use super::locality::LocalityArguments;
 use super::summary::{Extent, summary};
 use crate::runtime::config_files::FilesError;
+use crate::runtime::l4::L4Mode;
 use crate::runtime::reload::{Standpoint, count, load};
 
 /// Check a configuration: print every problem with file, line, column, key and remedy
@@ -27,6 +28,10 @@ pub struct CheckOptions {
     /// List all endpoints of each backend, not only the first ones
     #[arg(long)]
     all: bool,
+
+    /// Who is to serve TCP and UDP listeners
+    #[arg(long, value_enum, default_value_t, env = "WEIR_L4")]
+    l4: L4Mode,
 
     #[command(flatten)]
     locality: LocalityArguments,
@@ -51,6 +56,7 @@ impl CheckOptions {
         let standpoint = Standpoint {
             locality: locality.as_ref(),
             admin: &self.admin.addresses(),
+            l4: self.l4,
         };
         let checked = load(path, standpoint)?;
         let mut problems = String::new();

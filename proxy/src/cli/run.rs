@@ -200,6 +200,7 @@ impl RunOptions {
                 let standpoint = Standpoint {
                     locality: locality.as_ref(),
                     admin: &admin,
+                    l4: self.l4,
                 };
                 load_plan(path, standpoint, |warning| tracing::warn!("{warning}"))
             }
@@ -207,11 +208,6 @@ impl RunOptions {
         };
         let (mut plan, deny) = both(plan, self.xdp.deny_list())?;
         plan.deny = Arc::new(deny);
-        for address in conflicts::unserved(&plan).filter(|_| !self.is_l4_in_kernel()) {
-            tracing::warn!(
-                "{address}/UDP is served by nobody: it takes kernel programs (XDP), which `--l4 xdp` lets serve"
-            );
-        }
         Ok(plan)
     }
 

@@ -80,11 +80,19 @@ pub fn check(sources: &[Source], own: Option<&Locality>) -> Checked {
     check_with(sources, own, |_| Vec::new())
 }
 
-/// The same; `in_the_way` says which listeners of the plan cannot be served here, and why.
+/// What there is to say about a listener of a plan where it is to be served.
+#[derive(Clone, Debug)]
+pub struct Objection {
+    pub listener: (Transport, SocketAddr),
+    pub severity: Severity,
+    pub message: String,
+}
+
+/// The same; `objections` are what is said of the plan where it is to be served.
 pub fn check_with(
     sources: &[Source],
     own: Option<&Locality>,
-    in_the_way: impl FnOnce(&Plan) -> Vec<((Transport, SocketAddr), String)>,
+    objections: impl FnOnce(&Plan) -> Vec<Objection>,
 ) -> Checked {
     let problems = Problems::default();
     let files: Vec<(&str, Vec<tree::Node>)> = sources
@@ -98,9 +106,11 @@ pub fn check_with(
         }
     }
     let (plan, places) = resolve::plan(&resources, own);
-    for (listener, message) in in_the_way(&plan) {
-        if let Some(at) = places.get(&listener) {
-            at.error(message);
+    for objection in objections(&plan) {
+        match (places.get(&objection.listener), objection.severity) {
+            (Some(at), Severity::Error) => at.error(objection.message),
+            (Some(at), Severity::Warning) => at.warning(objection.message),
+            (None, _) => {}
         }
     }
     let (resources, ignored) = (resources.count, resources.ignored);

@@ -365,7 +365,11 @@ fn a_listener_that_is_in_the_way_is_told_where_its_port_stands() {
     };
     let in_the_way = |plan: &Plan| {
         let address = plan.listeners[0].address;
-        vec![((Transport::Tcp, address), "is in the way".to_owned())]
+        vec![Objection {
+            listener: (Transport::Tcp, address),
+            severity: Severity::Error,
+            message: "is in the way".to_owned(),
+        }]
     };
     let checked = check_with(&[source], None, in_the_way);
     let expected = "a.yaml:7:24: error: Gateway default/web: spec.listeners[0].port: is in the way";

@@ -7,10 +7,11 @@ use thiserror::Error;
 
 use super::conflicts::{self, Conflict};
 use crate::balance::Locality;
-use crate::config::{self, Checked, Problem, Severity};
+use crate::config::{self, Checked, Objection, Problem, Severity};
 use crate::runtime::admin::AdminAddresses;
 use crate::runtime::config_files::{self, FilesError};
-use crate::snapshot::Plan;
+use crate::runtime::l4::L4Mode;
+use crate::snapshot::{Plan, Transport};
 
 /// Why there is nothing to serve.
 #[derive(Debug, Error)]
@@ -45,18 +46,37 @@ pub struct Standpoint<'a> {
     /// Where it stands, as far as it knows.
     pub locality: Option<&'a Locality>,
     pub admin: &'a AdminAddresses,
+    /// Who is to serve TCP and UDP.
+    pub l4: L4Mode,
 }
 
 /// Loads and checks files for a proxy that stands there.
 pub fn load(path: &Path, standpoint: Standpoint<'_>) -> Result<Checked, FilesError> {
     let sources = config_files::load(path)?;
-    let in_the_way = |plan: &Plan| {
+    let objections = |plan: &Plan| {
         let conflicts = conflicts::check(plan, standpoint.admin).into_iter();
-        let told = |one: Conflict| Some((one.listener()?, one.to_string()));
-        conflicts.filter_map(told).collect()
+        let conflicts = conflicts.filter_map(|one| {
+            Some(Objection {
+                listener: one.listener()?,
+                severity: Severity::Error,
+                message: one.to_string(),
+            })
+        });
+        conflicts.chain(unserved(plan, standpoint.l4)).collect()
     };
     let own = standpoint.locality;
-    Ok(config::check_with(&sources, own, in_the_way))
+    Ok(config::check_with(&sources, own, objections))
+}
+
+/// Listeners whose clients nobody serves.
+fn unserved(plan: &Plan, mode: L4Mode) -> impl Iterator<Item = Objection> {
+    let addresses = conflicts::unserved(plan).filter(move |_| mode != L4Mode::Xdp);
+    addresses.map(|address| Objection {
+        listener: (Transport::Udp, address),
+        severity: Severity::Warning,
+        message: "is served by nobody: it takes kernel programs, which `--l4 xdp` lets serve"
+            .to_owned(),
+    })
 }
 
 /// What `--config` names; warnings are handed to `warn`.
@@ -107,4 +127,55 @@ pub fn count(problems: &[Problem]) -> String {
         words(of(Severity::Error), "error"),
         words(of(Severity::Warning), "warning")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DNS: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: dns}
+spec: {listeners: [{name: dns, port: 53, protocol: UDP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1alpha2
+kind: UDPRoute
+metadata: {name: dns}
+spec: {parentRefs: [{name: dns}], rules: [{backendRefs: [{name: dns, port: 53}]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: dns}
+spec: {ports: [{port: 53, protocol: UDP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: dns-1, labels: {kubernetes.io/service-name: dns}}
+addressType: IPv4
+ports: [{port: 53, protocol: UDP}]
+endpoints: [{addresses: [10.0.0.1]}]
+";
+
+    #[test]
+    fn datagrams_nobody_serves_are_warned_of_at_their_listener_unless_the_kernel_serves_them() {
+        let path = std::env::temp_dir().join(format!("weir-load-{}.yaml", std::process::id()));
+        std::fs::write(&path, DNS).expect("a writable directory");
+        let warnings = [L4Mode::Auto, L4Mode::Proxy, L4Mode::Xdp].map(|l4| {
+            let standpoint = Standpoint {
+                locality: None,
+                admin: &AdminAddresses {
+                    admin: None,
+                    metrics: None,
+                    readiness: None,
+                },
+                l4,
+            };
+            let checked = load(&path, standpoint).expect("a readable file");
+            assert!(checked.plan.is_some());
+            let places = checked.problems.iter().map(|one| one.position.line);
+            places.collect::<Vec<_>>()
+        });
+        let _ = std::fs::remove_file(&path);
+        assert_eq!(warnings, [vec![4], vec![4], vec![]]);
+    }
 }
