@@ -1,9 +1,11 @@
 //! References to backends: of a rule's requests, of their copies, of connections.
 
+use super::agentgateway;
 use super::document::checked_name;
 use super::filters::{self, Holder};
 use super::reader::{Cursor, Object};
 use super::resources::{BackendRef, BackendTarget, Filtering, Id};
+use super::treatment::Treatment;
 use crate::snapshot::Transport;
 
 /// As the Gateway API limits them.
@@ -24,6 +26,7 @@ pub fn read_http<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>>
     let mut object = at.object()?;
     let target = read_target(&mut object, namespace, Transport::Tcp);
     let weight = read_weight(&mut object);
+    let treatment = read_policies(&mut object);
     let filters = object.items("filters");
     object.finish();
     let filters = filters::read(&filters, Holder::BackendRef, namespace);
@@ -31,6 +34,7 @@ pub fn read_http<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>>
         cursor: at.clone(),
         target: target?,
         weight: weight?,
+        treatment,
         filters,
     })
 }
@@ -44,6 +48,7 @@ pub fn read_l4<'a>(
     let mut object = at.object()?;
     let target = read_target(&mut object, namespace, transport);
     let weight = read_weight(&mut object);
+    let treatment = read_policies(&mut object);
     if !object.items("filters").is_empty() {
         at.error("has `filters`, which edit requests; leave them out");
     }
@@ -52,6 +57,7 @@ pub fn read_l4<'a>(
         cursor: at.clone(),
         target: target?,
         weight: weight?,
+        treatment,
         filters: Filtering::default(),
     })
 }
@@ -60,13 +66,23 @@ pub fn read_l4<'a>(
 pub fn read_whole<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>> {
     let mut object = at.object()?;
     let target = read_target(&mut object, namespace, Transport::Tcp);
+    let treatment = read_policies(&mut object);
     object.finish();
     Some(BackendRef {
         cursor: at.clone(),
         target: target?,
         weight: 1,
+        treatment,
         filters: Filtering::default(),
     })
+}
+
+/// How the backend is treated on this way, whatever is said of it elsewhere: as agentgateway has it, beyond the Gateway
+/// API.
+fn read_policies(object: &mut Object<'_>) -> Treatment {
+    let policies = object.optional("policies");
+    let treatment = policies.map(|policies| agentgateway::read_treatment(&policies));
+    treatment.unwrap_or_default()
 }
 
 fn read_weight(object: &mut Object<'_>) -> Option<u32> {

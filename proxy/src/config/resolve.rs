@@ -110,7 +110,7 @@ impl<'r> Attachment<'r> {
             let reads_header = said.reads_header.is_some_and(|said| said.value);
             let mut shares = Vec::new();
             for backend in &route.backends {
-                if let Some(place) = self.backends.place(&backend.target, &way) {
+                if let Some(place) = self.backends.place(backend, &way) {
                     let policy = self.backends.policy(place);
                     resolve_l4::check_policy(backend, route.transport, policy);
                     let is_anywhere = gateway.addresses.iter().any(|(ip, _)| ip.is_unspecified());
@@ -213,7 +213,7 @@ impl<'r> Attachment<'r> {
                 ));
             }
             for backend in &rule.backends {
-                if let Some(place) = self.backends.place(&backend.target, &way) {
+                if let Some(place) = self.backends.place(backend, &way) {
                     resolve_l4::check_http_policy(backend, self.backends.policy(place));
                 }
             }

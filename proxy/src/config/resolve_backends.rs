@@ -64,10 +64,12 @@ impl<'r> Backends<'r> {
         is_there
     }
 
-    /// The place of a backend on this way; `None` if it was not [found](Self::find).
-    pub fn place(&mut self, target: &'r BackendTarget, way: &Way<'_>) -> Option<usize> {
+    /// The place of a backend referred to on this way; `None` if it was not [found](Self::find).
+    pub fn place(&mut self, reference: &'r BackendRef<'r>, way: &Way<'_>) -> Option<usize> {
+        let target = &reference.target;
         let found = self.found.get_mut(target)?;
-        let treatment = self.policies.treatment(target, &found.own, way);
+        let own = reference.treatment.clone().or(&found.own);
+        let treatment = self.policies.treatment(target, &own, way);
         let policy = treatment.policy();
         let mut places = found.places.iter();
         if let Some(place) = places.find(|place| self.plans[**place].policy == policy) {

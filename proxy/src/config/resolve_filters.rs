@@ -20,7 +20,7 @@ pub fn handling<'r>(
         .backends
         .iter()
         .filter_map(|backend| {
-            let place = backends.place(&backend.target, way)?;
+            let place = backends.place(backend, way)?;
             let own = &backend.filters;
             let filters = if own.is_empty() {
                 None
@@ -54,7 +54,7 @@ fn mirrors<'r>(
     mirrors
         .filter_map(|mirror| {
             Some(Mirror {
-                backend: backends.place(&mirror.backend.target, way)?,
+                backend: backends.place(&mirror.backend, way)?,
                 fraction: mirror.fraction,
                 filters: filters.clone(),
             })

@@ -49,8 +49,8 @@ impl<'r> Policies<'r> {
         Self { said }
     }
 
-    /// What holds for a backend that says this of itself. Of each part the most specific word counts: the backend's own,
-    /// then policies of the rule, the route, the backend or Service, the listener, the gateway.
+    /// What holds for a backend of which this is said where it is referred to, and by itself. Of each part the most
+    /// specific word counts: that, then policies of the rule, the route, the backend or Service, the listener, the gateway.
     pub fn treatment(&self, backend: &BackendTarget, own: &Treatment, way: &Way<'_>) -> Treatment {
         use PolicyTargetKind::{Backend, Service};
         let whole = Section::Whole;

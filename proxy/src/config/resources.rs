@@ -177,6 +177,8 @@ pub struct BackendRef<'a> {
     pub cursor: Cursor<'a>,
     pub target: BackendTarget,
     pub weight: u32,
+    /// What this reference says of it.
+    pub treatment: Treatment,
     /// Done to its requests alone, after what the rule does to all.
     pub filters: Filtering<'a>,
 }

@@ -102,6 +102,46 @@ fn the_more_specific_policy_holds_whatever_the_order_of_documents() {
 }
 
 #[test]
+fn what_is_said_where_a_backend_is_referred_to_holds_over_all_else() {
+    let inline = TWO.replacen(
+        "{name: shop, port: 80}",
+        "{name: shop, port: 80, policies: {sessionAffinity: {source: source.address}}}",
+        1,
+    );
+    let policies = [
+        policy("rule", &format!("{ROUTE}, sectionName: cart")),
+        policy("service", SERVICE),
+        "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: health}
+spec:
+  targetRefs: [{kind: Service, name: shop}]
+  backend: {health: {}}
+"
+        .to_owned(),
+    ];
+    let plan = plan(&(inline + &policies.concat()));
+    let of_rule = |place: usize| {
+        let rules = plan.listeners[0].rules.iter();
+        let shares: Vec<usize> = rules
+            .map(|rule| rule.handling.split.draw(|_| 0).expect("a backend").backend)
+            .collect();
+        &plan.backends[shares[place]].policy
+    };
+    let source = |place| of_rule(place).affinity.as_ref().map(Affinity::source);
+    assert_eq!(source(0), Some("source.address"));
+    assert_eq!(source(1), Some("\"service\""));
+    for place in 0..2 {
+        assert_eq!(
+            of_rule(place).balance.health,
+            HealthPolicy { eviction: None },
+            "another part"
+        );
+    }
+}
+
+#[test]
 fn retries_are_those_of_the_rule_then_of_the_most_specific_policy() {
     let retrying = |name: &str, target: &str, attempts: u8| {
         format!(
