@@ -4,6 +4,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::*;
+
+#[test]
+fn the_example_of_the_manual_is_served_without_a_warning() {
+    let manual = include_str!("../../../../docs/configuration.md");
+    let (_, section) = manual.split_once("## A whole configuration").expect("it");
+    let (_, from) = section.split_once("```yaml\n").expect("an example");
+    let (example, _) = from.split_once("```").expect("its end");
+    let checked = checked(example);
+    assert_eq!(lines(&checked.problems), "");
+    assert_eq!(checked.resources, example.matches("---\n").count() + 1);
+    let plan = checked.plan.expect("no problem");
+    assert_eq!(plan.listeners[0].rules.iter().count(), 2);
+    assert_eq!(plan.targets().count(), 5, "the cart has its own affinity");
+}
 use crate::affinity::Affinity;
 use crate::balance::{
     BackendKind, BoundedLoad, Eviction, HealthPolicy, LatencySpan, Percent, Scoring, SlowStart,
