@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod documents;
+pub mod echo;
 pub mod editing;
 pub mod endpoint;
 pub mod idle;

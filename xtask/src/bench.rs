@@ -32,11 +32,18 @@ enum Subject {
     Pick,
     /// Nanoseconds per packet in each kernel program, by the packets of the tests' tables.
     Kernel,
+    /// Run time per connection of L4 proxies, side by side between network namespaces, and what a transfer takes with
+    /// kernel programs and without. `-- --help` lists the rig's options, `-- --soak 1000000` among them.
+    L4 {
+        #[arg(last = true, value_name = "RIG ARGUMENTS")]
+        rig: Vec<String>,
+    },
 }
 
 pub fn bench(arguments: Arguments) -> Result<()> {
     let (rig, quick) = match arguments.subject {
         Subject::Http { rig, quick } => (rig, quick),
+        Subject::L4 { rig } => return l4(&rig),
         Subject::Pick => return run(&mut ours("pick")),
         Subject::Kernel => {
             kernel()?;
@@ -65,6 +72,16 @@ pub fn bench(arguments: Arguments) -> Result<()> {
     if quick {
         bench.arg("--quick");
     }
+    run(bench.args(rig))
+}
+
+fn l4(rig: &[String]) -> Result<()> {
+    install(PEERS)?;
+    build()?;
+    let built = release(&["--package", "weir-tests", "--bin", "bench"])?;
+    let mut bench = as_root(built.join("bench"), "making network namespaces")?;
+    bench.arg("l4").arg("--weir").arg(built.join("weir"));
+    bench.arg("--out").arg(target().join("bench"));
     run(bench.args(rig))
 }
 

@@ -10,6 +10,7 @@ use crate::privilege::as_root;
 
 /// A program, the package that brings it, and why we want it.
 pub struct Wanted {
+    /// On the path, or a file by its whole path.
     pub program: &'static str,
     pub package: &'static str,
     pub purpose: &'static str,
@@ -30,6 +31,12 @@ impl Wanted {
 
 const IP: Wanted = Wanted::tool("ip", "iproute2", "which makes the network namespaces");
 
+const ETHTOOL: Wanted = Wanted::tool(
+    "ethtool",
+    "ethtool",
+    "which has veth pairs finish their checksums",
+);
+
 /// What the demo needs.
 pub const DEMO: &[Wanted] = &[IP];
 
@@ -43,11 +50,7 @@ const NGINX: Wanted = Wanted {
 /// What the end-to-end tests talk to Weir with.
 pub const TESTS: &[Wanted] = &[
     IP,
-    Wanted::tool(
-        "ethtool",
-        "ethtool",
-        "which has veth pairs finish their checksums",
-    ),
+    ETHTOOL,
     Wanted::tool("curl", "curl", "a client of the tests"),
     Wanted::tool("wrk", "wrk", "a client of the tests"),
     Wanted::tool("h2load", "nghttp2-client", "a client of the tests"),
@@ -68,6 +71,13 @@ pub const PEERS: &[Wanted] = &[
         purpose: "a peer in measurements",
         service: Some("haproxy.service"),
     },
+    Wanted::tool(
+        "/usr/lib/nginx/modules/ngx_stream_module.so",
+        "libnginx-mod-stream",
+        "nginx' part of measurements of connections",
+    ),
+    IP,
+    ETHTOOL,
 ];
 
 /// Installs what is missing of `wanted`. Without apt it only says what is missing: tests then skip, in words.

@@ -3,6 +3,7 @@
 //! than answering it. At a fixed rate a latency counts from when its request was due, not from when it could be sent:
 //! a stall shows with all the requests it held up.
 
+pub mod dialing;
 mod progress;
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
 //! The measuring rig: HTTP proxies side by side, one worker each, on this machine's loopback. `cargo xtask bench http`
-//! builds and starts it.
+//! builds and starts it. `cargo xtask bench l4` is about connections (`l4`).
 //!
 //! What makes its figures comparable: every contender is started afresh for each round; rounds of the contenders
 //! alternate, so that a change of the machine's mood meets all of them; the primary figure is the run time of the
@@ -8,6 +8,7 @@
 
 mod contender;
 mod figures;
+mod l4;
 mod memory;
 mod report;
 mod round;
@@ -37,6 +38,8 @@ struct Arguments {
 enum Command {
     /// HTTP/1.1: CPU per request, rate, latency at half load, large bodies, memory of idle clients.
     Http(Http),
+    /// Connections of TCP: run time and rate of L4 proxies, what a transfer takes, and a soak that checks every byte.
+    L4(l4::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -68,8 +71,11 @@ struct Http {
 }
 
 fn main() -> ExitCode {
-    let Command::Http(arguments) = Arguments::parse().subject;
-    match run(arguments) {
+    let done = match Arguments::parse().subject {
+        Command::Http(arguments) => run(arguments),
+        Command::L4(arguments) => l4::run(arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error:#}");

@@ -118,6 +118,11 @@ impl Snapshot {
     }
 }
 
+/// Run time of a process' threads since it was started.
+pub fn run_time(process: u32) -> Result<Duration> {
+    Ok(Duration::from_nanos(times(process)?.run_ns))
+}
+
 /// Run time of a process' threads, kernel threads that work for it included.
 fn times(process: u32) -> Result<Times> {
     let mut times = Times::default();
