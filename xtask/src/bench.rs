@@ -26,6 +26,9 @@ enum Subject {
         /// Fewer and shorter rounds: good enough to see a large difference.
         #[arg(long)]
         quick: bool,
+        /// Only what kernel programs cost a request: Weir with them and without, in turn, over veth pairs.
+        #[arg(long)]
+        ebpf_cost: bool,
     },
     /// Nanoseconds per pick, by two choices and by rendezvous hashing, of 1 to 10,000 endpoints, and per affinity key;
     /// milliseconds and memory of a configuration of 10,000 endpoints.
@@ -41,8 +44,12 @@ enum Subject {
 }
 
 pub fn bench(arguments: Arguments) -> Result<()> {
-    let (rig, quick) = match arguments.subject {
-        Subject::Http { rig, quick } => (rig, quick),
+    let (rig, quick, ebpf_cost) = match arguments.subject {
+        Subject::Http {
+            rig,
+            quick,
+            ebpf_cost,
+        } => (rig, quick, ebpf_cost),
         Subject::L4 { rig } => return l4(&rig),
         Subject::Pick => return run(&mut ours("pick")),
         Subject::Kernel => {
@@ -71,6 +78,9 @@ pub fn bench(arguments: Arguments) -> Result<()> {
         .arg(target().join("bench"));
     if quick {
         bench.arg("--quick");
+    }
+    if ebpf_cost {
+        bench.arg("--ebpf-cost");
     }
     run(bench.args(rig))
 }

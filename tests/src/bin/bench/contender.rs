@@ -2,7 +2,7 @@
 //! logged, no limit on requests a connection, endpoints taken in turn or by two choices as is their way.
 
 use std::fmt::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -14,9 +14,11 @@ use weir_tests::process::{Place, Process};
 use weir_tests::skip::find;
 use weir_tests::wait::becomes_some;
 
+use crate::network::Network;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Contender {
-    /// With kernel programs on loopback.
+    /// With kernel programs.
     Weir,
     /// Measuring in user space only.
     WeirWithoutBpf,
@@ -67,17 +69,21 @@ impl Contender {
     pub fn start(
         self,
         programs: &Programs,
+        network: &Network,
         endpoints: &[SocketAddr],
         place: &Place,
     ) -> Result<Running> {
-        let address = free_address()?;
-        let command = self.command(programs, address, endpoints)?;
+        let address = network.listening_address()?;
+        let mut command = self.command(programs, address, endpoints)?;
+        if let (Contender::Weir, Some(interface)) = (self, network.interface()) {
+            command.args(["--interface", interface]);
+        }
         let mut process = Process::start(command, place)?;
         let accepts = becomes_some(Duration::from_secs(10), || {
             if !process.is_running() {
                 return Some(false);
             }
-            TcpStream::connect(address).ok().map(|_| true)
+            network.is_listened_on(address).then_some(true)
         });
         if accepts != Some(true) {
             bail!("{} does not listen:\n{}", self.name(), process.output());
@@ -95,7 +101,7 @@ impl Contender {
         match self {
             Contender::Weir => {
                 let mut command = weir(programs, address, endpoints)?;
-                command.args(["--ebpf", "required", "--interface", "lo"]);
+                command.args(["--ebpf", "required"]);
                 Ok(command)
             }
             Contender::WeirWithoutBpf => {
@@ -189,9 +195,4 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     // The programs are started elsewhere than we were.
     file.canonicalize().context("just written")
-}
-
-fn free_address() -> Result<SocketAddr> {
-    let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    Ok(probe.local_addr()?)
 }

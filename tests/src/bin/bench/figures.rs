@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use weir_tests::idle::Memory;
 
+use crate::contender::Contender;
 use crate::round::Round;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -12,6 +13,7 @@ pub enum Subject {
     LargeSplit,
     HalfLoad,
     Memory,
+    EbpfCost,
 }
 
 /// What one round gave.
@@ -36,7 +38,8 @@ impl Figure {
 }
 
 impl Subject {
-    pub const ALL: [Subject; 5] = [
+    /// What is measured unless something else is asked for.
+    pub const USUAL: [Subject; 5] = [
         Subject::SmallSplit,
         Subject::SmallShared,
         Subject::LargeSplit,
@@ -51,6 +54,7 @@ impl Subject {
             Subject::LargeSplit => "100 KiB bodies, split",
             Subject::HalfLoad => "small GET at half load, split",
             Subject::Memory => "idle clients",
+            Subject::EbpfCost => "small GET over veth, shared",
         }
     }
 
@@ -71,6 +75,25 @@ impl Subject {
             Subject::Memory => {
                 "user memory of a further client that has made a request and stays, and what the proxy takes itself"
             }
+            Subject::EbpfCost => {
+                "client, proxy and endpoints on hosts of their own, all on one core, at saturation"
+            }
+        }
+    }
+
+    /// Whom the others are compared with.
+    pub fn yardsticks(self) -> &'static [Contender] {
+        match self {
+            Subject::EbpfCost => &[Contender::WeirWithoutBpf],
+            _ => &[Contender::Nginx, Contender::Haproxy],
+        }
+    }
+
+    /// Digits after the point that a ratio deserves.
+    pub fn digits_of_ratio(self) -> usize {
+        match self {
+            Subject::EbpfCost => 3,
+            _ => 2,
         }
     }
 
@@ -78,6 +101,7 @@ impl Subject {
     pub fn figures(self) -> &'static [Figure] {
         match self {
             Subject::SmallSplit | Subject::SmallShared | Subject::LargeSplit => &SATURATED,
+            Subject::EbpfCost => &PATH,
             Subject::HalfLoad => &HALF,
             Subject::Memory => &MEMORY,
         }
@@ -99,6 +123,29 @@ static SATURATED: [Figure; 4] = [
         title: "system",
         digits: 2,
         of: |outcome| Some(round(outcome)?.system_us),
+    },
+    Figure {
+        title: "requests/s",
+        digits: 0,
+        of: |outcome| Some(round(outcome)?.per_second),
+    },
+];
+
+static PATH: [Figure; 4] = [
+    Figure {
+        title: "whole path us/request",
+        digits: 2,
+        of: |outcome| Some(round(outcome)?.path_us),
+    },
+    Figure {
+        title: "proxy us/request",
+        digits: 2,
+        of: |outcome| Some(round(outcome)?.cpu_us),
+    },
+    Figure {
+        title: "its user",
+        digits: 2,
+        of: |outcome| Some(round(outcome)?.user_us),
     },
     Figure {
         title: "requests/s",

@@ -10,6 +10,7 @@ mod contender;
 mod figures;
 mod l4;
 mod memory;
+mod network;
 mod report;
 mod round;
 mod usage;
@@ -23,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 use contender::{Contender, Programs};
 use figures::{Outcome, Subject};
+use network::Network;
 use report::Report;
 use round::{Plan, Setting};
 use weir_tests::load::Pace;
@@ -54,8 +56,14 @@ struct Http {
           default_values_t = [Contender::Weir, Contender::Relay, Contender::Nginx, Contender::Haproxy])]
     contenders: Vec<Contender>,
     /// What is measured.
-    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Subject::ALL)]
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Subject::USUAL)]
     subjects: Vec<Subject>,
+    /// Only what kernel programs cost a request: Weir with them and without, in turn.
+    #[arg(long, conflicts_with_all = ["subjects", "contenders"])]
+    ebpf_cost: bool,
+    /// Requests a second at half load, where peers were not measured to tell.
+    #[arg(long)]
+    rate: Option<f64>,
     /// Rounds of each contender.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -88,6 +96,10 @@ fn run(mut arguments: Http) -> Result<()> {
     if arguments.quick {
         arguments.rounds = 2;
         arguments.seconds = 1.0;
+    }
+    if arguments.ebpf_cost {
+        arguments.subjects = vec![Subject::EbpfCost];
+        arguments.contenders = vec![Contender::Weir, Contender::WeirWithoutBpf];
     }
     std::fs::create_dir_all(&arguments.out)
         .with_context(|| format!("cannot make {}", arguments.out.display()))?;
@@ -123,20 +135,25 @@ fn measure(subject: Subject, arguments: &Http, report: &mut Report) -> Result<()
         Subject::SmallShared => plan(Setting::Shared, small, many, Pace::AsAnswered),
         Subject::LargeSplit => plan(Setting::Split, "/body", many.min(32), Pace::AsAnswered),
         Subject::HalfLoad => {
-            let Some(rate) = report.half_of_the_slower_peer() else {
+            let Some(rate) = arguments.rate.or_else(|| report.half_of_the_slower_peer()) else {
                 eprintln!(
-                    "half load is half of what nginx or HAProxy can do: measure small-split with them first"
+                    "half load is half of what nginx or HAProxy can do: measure small-split with them first, or give a rate"
                 );
                 return Ok(());
             };
             plan(Setting::Split, small, many, Pace::PerSecond(rate))
         }
+        Subject::EbpfCost => plan(Setting::Shared, small, many, Pace::AsAnswered),
         Subject::Memory => return measure_memory(arguments, report),
+    };
+    let network = match subject {
+        Subject::EbpfCost => Network::apart()?,
+        _ => Network::Loopback,
     };
     for round in 0..arguments.rounds {
         for &contender in &arguments.contenders {
             say(subject, round, contender);
-            let outcome = round::undisturbed(contender, &arguments.programs, &plan)
+            let outcome = round::undisturbed(contender, &arguments.programs, &network, &plan)
                 .with_context(|| format!("measuring {}", contender.name()))?;
             report.add(subject, contender, Outcome::Round(outcome));
         }

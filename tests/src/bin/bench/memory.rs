@@ -6,10 +6,14 @@ use weir_tests::origin::Origin;
 use weir_tests::process::Place;
 
 use crate::contender::{Contender, Programs};
+use crate::network::Network;
 
 pub fn measure(contender: Contender, programs: &Programs) -> Result<Memory> {
     let place = Place::default();
-    let origin = Origin::start(&place, &["127.0.0.1:0".parse()?; 2])?;
-    let running = contender.start(programs, origin.addresses(), &place.clone().on_core(1))?;
+    let network = Network::Loopback;
+    let origins = network.start_endpoints(|host| host)?;
+    let addresses = origins.iter().map(Origin::addresses).collect::<Vec<_>>();
+    let proxy = place.clone().on_core(1);
+    let running = contender.start(programs, &network, &addresses.concat(), &proxy)?;
     idle::cost(&running.process, running.address, &place)
 }

@@ -42,6 +42,17 @@ impl Spread {
     }
 }
 
+fn in_digits(spread: Option<Spread>, digits: usize) -> String {
+    spread.map_or("-".to_owned(), |spread| {
+        let Spread {
+            least,
+            median,
+            most,
+        } = spread;
+        format!("{median:.digits$} ({least:.digits$} - {most:.digits$})")
+    })
+}
+
 impl Report {
     pub fn new(contenders: &[Contender]) -> Self {
         Self {
@@ -78,17 +89,18 @@ impl Report {
         for figure in figures {
             header += &format!("{:>26}", figure.title);
         }
-        header += &format!("{:>10}{:>11}", "/ nginx", "/ haproxy");
+        for yardstick in subject.yardsticks() {
+            header += &format!("{:>24}", format!("/ {}", yardstick.name()));
+        }
         println!("{header}");
         for &contender in &self.contenders {
             let mut line = format!("  {:14}", contender.name());
             for figure in figures {
                 line += &format!("{:>26}", self.cell(subject, contender, figure));
             }
-            for (peer, width) in [(Contender::Nginx, 10), (Contender::Haproxy, 11)] {
-                let ratio = self.ratio(subject, contender, peer, &figures[0]);
-                let text = ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
-                line += &format!("{text:>width$}");
+            for &yardstick in subject.yardsticks() {
+                let ratio = self.ratio(subject, contender, yardstick, &figures[0]);
+                line += &format!("{:>24}", in_digits(ratio, subject.digits_of_ratio()));
             }
             println!("{line}");
         }
@@ -128,15 +140,7 @@ impl Report {
 
     fn cell(&self, subject: Subject, contender: Contender, figure: &Figure) -> String {
         let digits = figure.digits;
-        self.spread(subject, contender, figure)
-            .map_or("-".to_owned(), |spread| {
-                let Spread {
-                    least,
-                    median,
-                    most,
-                } = spread;
-                format!("{median:.digits$} ({least:.digits$} - {most:.digits$})")
-            })
+        in_digits(self.spread(subject, contender, figure), digits)
     }
 
     fn spread(&self, subject: Subject, contender: Contender, figure: &Figure) -> Option<Spread> {
@@ -152,18 +156,18 @@ impl Report {
             .collect()
     }
 
-    /// Median of the ratios of rounds that ran one after the other: what drifts, drifts for both.
+    /// Ratios of rounds that ran one after the other: what drifts, drifts for both.
     fn ratio(
         &self,
         subject: Subject,
         contender: Contender,
         peer: Contender,
         figure: &Figure,
-    ) -> Option<f64> {
+    ) -> Option<Spread> {
         let own = self.values(subject, contender, figure);
         let theirs = self.values(subject, peer, figure);
         let ratios = own.iter().zip(&theirs).map(|(own, theirs)| own / theirs);
-        Spread::of(ratios.collect()).map(|spread| spread.median)
+        Spread::of(ratios.collect())
     }
 
     pub fn write(&self, file: &Path) -> Result<()> {

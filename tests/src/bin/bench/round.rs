@@ -10,6 +10,7 @@ use weir_tests::origin::Origin;
 use weir_tests::process::Place;
 
 use crate::contender::{Contender, Programs};
+use crate::network::Network;
 use crate::usage::Snapshot;
 
 /// Which core works for whom.
@@ -30,15 +31,14 @@ impl Setting {
         }
     }
 
-    /// Where the contender runs, and where load and endpoints do.
-    fn places(self) -> (Place, Place) {
-        let (contender, rig) = self.cores();
-        let on = |core| Place::default().on_core(core);
+    /// The same host, on this core.
+    fn settle(self, host: Place, core: usize) -> Place {
+        let place = host.on_core(core);
         match self {
-            Setting::Split => (on(contender), on(rig)),
+            Setting::Split => place,
             // Otherwise every response sent would wake the rig at once and take the core from the contender, up to once
             // a system call: what would be measured is the rig's presence.
-            Setting::Shared => (on(contender).as_batch(), on(rig).as_batch()),
+            Setting::Shared => place.as_batch(),
         }
     }
 }
@@ -60,6 +60,8 @@ pub struct Round {
     pub cpu_us: f64,
     pub user_us: f64,
     pub system_us: f64,
+    /// Of everybody on the way: contender, client, endpoints, and the kernel's threads for packets.
+    pub path_us: f64,
     pub per_second: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -75,10 +77,15 @@ pub const DISTURBED: f64 = 0.04;
 const MOST_REPEATS: usize = 4;
 
 /// A round in which nobody else worked; the least disturbed one if somebody always does.
-pub fn undisturbed(contender: Contender, programs: &Programs, plan: &Plan) -> Result<Round> {
+pub fn undisturbed(
+    contender: Contender,
+    programs: &Programs,
+    network: &Network,
+    plan: &Plan,
+) -> Result<Round> {
     let mut best: Option<Round> = None;
     for repeats in 0..=MOST_REPEATS {
-        let mut round = once(contender, programs, plan)?;
+        let mut round = once(contender, programs, network, plan)?;
         round.repeats = repeats;
         if round.others <= DISTURBED {
             return Ok(round);
@@ -96,10 +103,18 @@ pub fn undisturbed(contender: Contender, programs: &Programs, plan: &Plan) -> Re
     Ok(best)
 }
 
-fn once(contender: Contender, programs: &Programs, plan: &Plan) -> Result<Round> {
-    let (place, rig) = plan.setting.places();
-    let origin = Origin::start(&rig, &["127.0.0.1:0".parse()?; 2])?;
-    let running = contender.start(programs, origin.addresses(), &place)?;
+fn once(
+    contender: Contender,
+    programs: &Programs,
+    network: &Network,
+    plan: &Plan,
+) -> Result<Round> {
+    let (core, rig_core) = plan.setting.cores();
+    let rig = |host| plan.setting.settle(host, rig_core);
+    let origins = network.start_endpoints(rig)?;
+    let addresses = origins.iter().map(Origin::addresses).collect::<Vec<_>>();
+    let place = plan.setting.settle(network.proxy(), core);
+    let running = contender.start(programs, network, &addresses.concat(), &place)?;
 
     let load = Load {
         target: running.address,
@@ -112,7 +127,7 @@ fn once(contender: Contender, programs: &Programs, plan: &Plan) -> Result<Round>
     let process = running.process.id();
     let mut before = None;
     let mut after = None;
-    let report = rig.run(|| {
+    let report = rig(network.client()).run(|| {
         load.run_observed(&AtomicBool::new(false), |edge| match edge {
             Edge::Start => before = Some(Snapshot::before(process)),
             Edge::End => after = Some(Snapshot::after(process)),
@@ -131,13 +146,14 @@ fn once(contender: Contender, programs: &Programs, plan: &Plan) -> Result<Round>
         );
     }
     let ours = [std::process::id(), process];
-    let (core, rig_core) = plan.setting.cores();
     let usage = after.since(&before, &ours, &[core, rig_core]);
-    let cpu_us = usage.run_time.as_secs_f64() * 1e6 / report.responses as f64;
+    let per_response = |time: Duration| time.as_secs_f64() * 1e6 / report.responses as f64;
+    let cpu_us = per_response(usage.run_time);
     Ok(Round {
         cpu_us,
         user_us: cpu_us * usage.user_share,
         system_us: cpu_us * (1.0 - usage.user_share),
+        path_us: per_response(usage.path),
         per_second: report.per_second(),
         p50_us: report.quantile(0.5).as_secs_f64() * 1e6,
         p99_us: report.quantile(0.99).as_secs_f64() * 1e6,

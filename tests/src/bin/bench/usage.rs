@@ -22,6 +22,9 @@ pub struct Snapshot {
 pub struct Usage {
     /// Run time of all threads of the contender.
     pub run_time: Duration,
+    /// Run time of the contender, of the rig, and of the kernel's threads for packets nobody waits for: a packet is
+    /// handled by whoever's turn it is.
+    pub path: Duration,
     /// Share of it in user space.
     pub user_share: f64,
     /// Share of the cores in question that neither the contender nor the rig used, at most 1: the largest of them.
@@ -37,6 +40,7 @@ struct Task {
 #[derive(Clone, Copy, Default)]
 struct TaskTime {
     run_ns: u64,
+    is_for_packets: bool,
     core: usize,
 }
 
@@ -90,9 +94,22 @@ impl Snapshot {
             .fold(0.0, f64::max);
         Usage {
             run_time: Duration::from_nanos(self.contender.run_ns - earlier.contender.run_ns),
+            path: self.path_since(earlier, ours),
             user_share: user as f64 / (user + system).max(1) as f64,
             others,
         }
+    }
+
+    fn path_since(&self, earlier: &Snapshot, ours: &[u32]) -> Duration {
+        let of_path = self
+            .tasks
+            .iter()
+            .filter(|(task, time)| ours.contains(&task.process) || time.is_for_packets);
+        let run_ns = of_path.map(|(task, now)| {
+            let before = earlier.tasks.get(task).copied().unwrap_or_default();
+            now.run_ns.saturating_sub(before.run_ns)
+        });
+        Duration::from_nanos(run_ns.sum())
     }
 
     /// Share of one core that other processes used. Run times of tasks are exact but miss processes that came and went
@@ -150,6 +167,7 @@ fn tasks() -> Result<HashMap<Task, TaskTime>> {
             };
             let time = TaskTime {
                 run_ns: first_number(&run),
+                is_for_packets: stat.contains("(ksoftirqd/"),
                 core: Stat::parse(&stat).unwrap_or_default().core,
             };
             tasks.insert(Task { process, thread }, time);
