@@ -15,7 +15,7 @@ use crate::moment::Moment;
 /// A busy worker speaks at least this often: so much of a delay goes unnoticed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 /// An idle one at least this often: after a second of silence nobody counts on it.
-const LONGEST_SLEEP: Duration = Duration::from_millis(400);
+const LONGEST_SLEEP: Duration = Duration::from_millis(800);
 /// Turns the lag is an average of.
 const LAG_MEMORY: u64 = 8;
 
@@ -131,7 +131,7 @@ mod tests {
         };
         assert_eq!(sleeps(true), 10);
         let idle: Vec<_> = (0..7).map(|_| sleeps(false)).collect();
-        assert_eq!(idle, [20, 40, 80, 160, 320, 400, 400]);
+        assert_eq!(idle, [20, 40, 80, 160, 320, 640, 800]);
         assert_eq!(sleeps(true), 10);
     }
 
