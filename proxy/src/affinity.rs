@@ -2,10 +2,14 @@
 //! endpoint. A request without a usable value is balanced as if there were no affinity, and counted. Values are hashed
 //! where they are made and never kept, shown or logged.
 
+mod address_text;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub use crate::cel::CompileError;
+
+use address_text::AddressText;
 
 use crate::balance::AffinityKey;
 use crate::cel::{Attributes, Kind, Program, Value};
@@ -84,13 +88,7 @@ impl Affinity {
 
 /// What `source.address` binds the clients at an address by.
 pub fn client_key(client: IpAddr) -> AffinityKey {
-    use std::io::Write;
-    // The longest address of either family has 45 characters: writing it cannot fail.
-    let mut text = [0; 45];
-    let mut rest = &mut text[..];
-    let _ = write!(rest, "{client}");
-    let length = 45 - rest.len();
-    AffinityKey::of(&text[..length])
+    AffinityKey::of(AddressText::of(client).as_bytes())
 }
 
 fn key_of(value: &[u8]) -> Result<AffinityKey, Unbound> {
@@ -131,6 +129,15 @@ impl Attributes for Request<'_> {
     fn for_each_header<'a>(&'a self, see: &mut dyn FnMut(&'a [u8], &'a [u8])) {
         for field in self.head.fields().iter() {
             see(field.name(self.bytes), field.value(self.bytes));
+        }
+    }
+
+    fn for_each_value_of<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8])) {
+        // One call for what is found, instead of one for each field.
+        for field in self.head.fields().iter() {
+            if field.name(self.bytes).eq_ignore_ascii_case(name.as_bytes()) {
+                see(field.value(self.bytes));
+            }
         }
     }
 

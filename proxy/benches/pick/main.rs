@@ -4,12 +4,14 @@
 mod keys;
 mod large;
 mod pools;
+mod routes;
 
 use std::time::Instant;
 
 fn main() {
     pools::report();
     keys::report();
+    routes::report();
     large::report();
 }
 

@@ -15,10 +15,9 @@ const REQUESTS: usize = 64;
 const REPEATS: usize = 20;
 
 pub fn report() {
-    println!();
     println!(
-        "{:<36} {:>9} {:>9} {:>9}",
-        "ROUTE, NS", "RULES", "BEST", "MIDDLE"
+        "\n{:<46} {:>9} {:>9} {:>9}",
+        "ns for a route", "rules", "best", "middle"
     );
     for size in [1, 100, 5_000] {
         measure("rule by path", size, |n| {
@@ -80,8 +79,9 @@ fn measure(name: &str, size: usize, rule: impl Fn(usize) -> (Host, String, Strin
     let (indexed, one_by_one) = (0..ROUNDS)
         .map(|_| (round(&indexed), round(&one_by_one)))
         .unzip();
-    print(name, size, indexed);
-    print(&format!("{name}, one by one"), size, one_by_one);
+    print(&format!("{name:<46} {size:>9}"), indexed);
+    let name = format!("{name}, one by one");
+    print(&format!("{name:<46} {size:>9}"), one_by_one);
 }
 
 /// For the hosts and paths there are here.

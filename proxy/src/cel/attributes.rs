@@ -16,6 +16,14 @@ pub trait Attributes {
     fn version(&self) -> &'static str;
     /// Names and values of all fields, in order.
     fn for_each_header<'a>(&'a self, see: &mut dyn FnMut(&'a [u8], &'a [u8]));
+    /// Values of all fields of this name, in whatever case, in order.
+    fn for_each_value_of<'a>(&'a self, name: &str, see: &mut dyn FnMut(&'a [u8])) {
+        self.for_each_header(&mut |field, value| {
+            if field.eq_ignore_ascii_case(name.as_bytes()) {
+                see(value);
+            }
+        });
+    }
     /// Where the client connects from.
     fn source(&self) -> SocketAddr;
     /// Status of the response.
@@ -123,14 +131,12 @@ pub enum Found<'a> {
 /// The field of this name, in whatever case.
 pub fn header<'a>(attributes: &'a dyn Attributes, name: &str) -> Found<'a> {
     let mut found = Found::Nothing;
-    attributes.for_each_header(&mut |field, value| {
-        if field.eq_ignore_ascii_case(name.as_bytes()) {
-            found = match (found, std::str::from_utf8(value)) {
-                (Found::Unreadable, _) | (_, Err(_)) => Found::Unreadable,
-                (Found::Nothing, Ok(value)) => Found::One(value),
-                _ => Found::Several,
-            };
-        }
+    attributes.for_each_value_of(name, &mut |value| {
+        found = match (found, std::str::from_utf8(value)) {
+            (Found::Unreadable, _) | (_, Err(_)) => Found::Unreadable,
+            (Found::Nothing, Ok(value)) => Found::One(value),
+            _ => Found::Several,
+        };
     });
     found
 }
@@ -138,8 +144,8 @@ pub fn header<'a>(attributes: &'a dyn Attributes, name: &str) -> Found<'a> {
 /// The cookie of this name.
 pub fn cookie<'a>(attributes: &'a dyn Attributes, name: &str) -> Found<'a> {
     let mut found = Found::Nothing;
-    attributes.for_each_header(&mut |field, value| {
-        if found == Found::Nothing && field.eq_ignore_ascii_case(b"cookie") {
+    attributes.for_each_value_of("cookie", &mut |value| {
+        if found == Found::Nothing {
             found = cookie_in([value].into_iter(), name);
         }
     });
@@ -149,8 +155,14 @@ pub fn cookie<'a>(attributes: &'a dyn Attributes, name: &str) -> Found<'a> {
 /// The first of this name in values of `Cookie` (RFC 6265, section 4.2.1); quotes around it belong to it.
 pub fn cookie_in<'a>(mut lines: impl Iterator<Item = &'a [u8]>, name: &str) -> Found<'a> {
     let value = lines.find_map(|line| {
-        let mut pairs = line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        let ends = memchr::memchr_iter(b';', line).map(|end| end + 1);
+        let mut starts = std::iter::once(0).chain(ends);
+        starts.find_map(|start| {
+            let pair = line[start..].trim_ascii_start();
+            let behind = pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            let end = memchr::memchr(b';', behind).unwrap_or(behind.len());
+            Some(behind[..end].trim_ascii_end())
+        })
     });
     match value.map(std::str::from_utf8) {
         None => Found::Nothing,

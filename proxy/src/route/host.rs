@@ -48,6 +48,19 @@ impl Host {
         })
     }
 
+    /// Whether it is for the host of this name, in whatever case, without port and without the root's dot.
+    pub(super) fn covers(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(wanted) => name.eq_ignore_ascii_case(wanted.as_bytes()),
+            Self::Wildcard(suffix) => {
+                let start = name.len().saturating_sub(suffix.len());
+                // The asterisk stands for something.
+                start > 0 && name[start..].eq_ignore_ascii_case(suffix.as_bytes())
+            }
+        }
+    }
+
     /// The hosts both are for; `None` if there are none.
     pub fn and(&self, other: &Self) -> Option<Self> {
         let narrower = match (self, other) {

@@ -24,6 +24,18 @@ impl PathMatch {
         }
     }
 
+    /// Whether it is for this path.
+    pub(super) fn covers(&self, path: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(wanted) => path == wanted.as_bytes(),
+            Self::Prefix(prefix) => path
+                .strip_prefix(prefix.as_bytes())
+                .is_some_and(|rest| matches!(rest, [] | [b'/', ..])),
+            Self::Regex(pattern) => pattern.matches(path),
+        }
+    }
+
     /// Bytes of a path that was matched that are the prefix.
     pub fn prefix_length(&self) -> usize {
         match self {
