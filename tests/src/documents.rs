@@ -1,9 +1,10 @@
-//! Resources for a scenario's endpoints: one listener, one rule, one Service, in a file that is gone when this is.
+//! Resources for a scenario's endpoints: one listener, one rule, one Service, in a file that is gone when this is; and the
+//! same for TCP, as text.
 
 use std::fs;
 use std::io;
 use std::iter::repeat;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -110,6 +111,46 @@ endpoints: [{}]
     pub fn path(&self) -> &Path {
         &self.0
     }
+}
+
+/// A listener of TCP, a route and a Service with these endpoints, all on the listener's port. Others may stand behind it.
+pub fn tcp(listen: SocketAddr, endpoints: impl IntoIterator<Item = IpAddr>) -> String {
+    let port = listen.port();
+    let family = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
+    let endpoints: String = endpoints
+        .into_iter()
+        .map(|address| format!("- {{addresses: [\"{address}\"]}}\n"))
+        .collect();
+    format!(
+        "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: gate-{port}}}
+spec:
+  addresses: [{{value: \"{}\"}}]
+  listeners: [{{name: raw, port: {port}, protocol: TCP}}]
+---
+apiVersion: gateway.networking.k8s.io/v1alpha2
+kind: TCPRoute
+metadata: {{name: at-{port}}}
+spec:
+  parentRefs: [{{name: gate-{port}}}]
+  rules: [{{backendRefs: [{{name: at-{port}, port: {port}}}]}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: at-{port}}}
+spec: {{ports: [{{port: {port}}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: at-{port}-1, labels: {{kubernetes.io/service-name: at-{port}}}}}
+addressType: {family}
+ports: [{{port: {port}}}]
+endpoints:
+{endpoints}",
+        listen.ip(),
+    )
 }
 
 impl Drop for Documents {

@@ -1,12 +1,12 @@
 //! Connections of a TCP listener, relayed in user space: every byte, both ends, endpoints that misbehave or go.
 
-use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
+use weir_tests::documents;
 use weir_tests::editing::Folder;
 use weir_tests::skip::{Need, can_run};
 use weir_tests::stream::{self, Server};
@@ -47,8 +47,8 @@ impl Stage {
             .collect::<std::io::Result<Vec<_>>>()?;
         let listen = SocketAddr::new(star.proxy_address(), PORT);
         let folder = Folder::new()?;
-        let all = servers.iter().map(Server::address);
-        folder.write("stream.yaml", &(documents(listen, all) + policies))?;
+        let all = servers.iter().map(|server| server.address().ip());
+        folder.write("stream.yaml", &(documents::tcp(listen, all) + policies))?;
         let mut options = Options::new(listen, []);
         options.config = Some(folder.path().to_owned());
         options.workers = 2;
@@ -74,7 +74,8 @@ impl Stage {
     fn serve_only(&self, places: &[usize]) -> Result<()> {
         let revision = self.weir.revision()?;
         let addresses = places.iter().map(|place| self.servers[*place].address());
-        let text = documents(self.listen, addresses);
+        let addresses = addresses.map(|address| address.ip());
+        let text = documents::tcp(self.listen, addresses);
         self.folder.write("stream.yaml", &text)?;
         let is_served = || self.weir.revision().is_ok_and(|now| now > revision);
         anyhow::ensure!(becomes_true(PATIENCE, is_served), "not reloaded");
@@ -94,43 +95,6 @@ impl Stage {
             .sum(name, labels)
             .context("no such metric")
     }
-}
-
-fn documents(listen: SocketAddr, endpoints: impl Iterator<Item = SocketAddr>) -> String {
-    let mut text = format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{name: gate}}
-spec:
-  addresses: [{{value: \"{}\"}}]
-  listeners: [{{name: raw, port: {}, protocol: TCP}}]
----
-apiVersion: gateway.networking.k8s.io/v1alpha2
-kind: TCPRoute
-metadata: {{name: store}}
-spec:
-  parentRefs: [{{name: gate}}]
-  rules: [{{backendRefs: [{{name: store, port: {PORT}}}]}}]
----
-apiVersion: v1
-kind: Service
-metadata: {{name: store}}
-spec: {{ports: [{{port: {PORT}}}]}}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {{name: store-1, labels: {{kubernetes.io/service-name: store}}}}
-addressType: IPv4
-ports: [{{port: {PORT}}}]
-endpoints:
-",
-        listen.ip(),
-        listen.port(),
-    );
-    for endpoint in endpoints {
-        let _ = writeln!(text, "- {{addresses: [{}]}}", endpoint.ip());
-    }
-    text
 }
 
 fn echo() -> Handler {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use weir_tests::documents;
 use weir_tests::process::Process;
 use weir_tests::skip::find;
 use weir_tests::stream;
@@ -181,7 +182,11 @@ fn on_all(arguments: &Arguments, hosts: &Hosts, mode: &str) -> Result<Kept> {
 
 fn weir(arguments: &Arguments, hosts: &Hosts, more: &[&str]) -> Result<Kept> {
     let file = arguments.out.join("l4.yaml");
-    std::fs::write(&file, documents(hosts))?;
+    let both = [PORT, PORT + 1].map(|port| {
+        let listen = SocketAddr::new(hosts.vip(), port);
+        documents::tcp(listen, hosts.endpoints())
+    });
+    std::fs::write(&file, both.concat())?;
     let options = Options {
         binary: Some(arguments.weir.clone()),
         config: Some(file),
@@ -197,55 +202,6 @@ fn weir(arguments: &Arguments, hosts: &Hosts, more: &[&str]) -> Result<Kept> {
     };
     let weir = Weir::start(&hosts.proxy(), &options)?;
     Ok(Kept::Weir(Box::new(weir)))
-}
-
-/// A TCPRoute for each of the two ports.
-fn documents(hosts: &Hosts) -> String {
-    let endpoints: String = hosts
-        .endpoints()
-        .iter()
-        .map(|address| format!("- {{addresses: [\"{address}\"]}}\n"))
-        .collect();
-    let route = |name: &str, port: u16| {
-        format!(
-            "---
-apiVersion: gateway.networking.k8s.io/v1alpha2
-kind: TCPRoute
-metadata: {{name: {name}}}
-spec:
-  parentRefs: [{{name: gate, sectionName: {name}}}]
-  rules: [{{backendRefs: [{{name: {name}, port: {port}}}]}}]
----
-apiVersion: v1
-kind: Service
-metadata: {{name: {name}}}
-spec:
-  ports: [{{name: raw, port: {port}}}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: {name}-1
-  labels: {{kubernetes.io/service-name: {name}}}
-addressType: IPv4
-ports: [{{name: raw, port: {port}}}]
-endpoints:
-{endpoints}"
-        )
-    };
-    format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{name: gate}}
-spec:
-  addresses: [{{value: \"{}\"}}]
-  listeners: [{{name: echo, port: {PORT}, protocol: TCP}}, {{name: sink, port: {}, protocol: TCP}}]
-{}{}",
-        hosts.vip(),
-        PORT + 1,
-        route("echo", PORT),
-        route("sink", PORT + 1)
-    )
 }
 
 fn nginx(module: &str, arguments: &Arguments, hosts: &Hosts) -> String {
