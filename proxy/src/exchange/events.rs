@@ -34,6 +34,9 @@ impl Core for Proxy {
             Event::Drain => self.on_drain(now),
         }
         self.serve_ready(now);
+        if self.is_draining && self.downstreams == 0 && !self.mirrored.is_empty() {
+            self.drain_copies(now);
+        }
     }
 
     fn next_action(&mut self) -> Option<Action> {

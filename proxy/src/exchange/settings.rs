@@ -21,7 +21,7 @@ pub struct Settings {
     pub tunnel: Duration,
     /// For an idle connection to an endpoint.
     pub upstream_idle: Duration,
-    /// For a client to read the last response before its connection is closed.
+    /// For a client to read the last response before its connection is closed; for what a mirror says after the head.
     pub linger: Duration,
     /// For a client that was not told that its connection ends to send one more request.
     pub grace: Duration,

@@ -170,6 +170,8 @@ pub enum Unmirrored {
     NoHost,
     /// It asks for another protocol on its connection.
     Upgrade,
+    /// It is a copy itself.
+    Copy,
     /// The backend has no endpoint to pick.
     NoEndpoint,
     /// The idle connection it was put on had been closed by the endpoint.
@@ -182,6 +184,7 @@ label!(Unmirrored {
     TooMany = "too-many",
     NoHost = "no-host",
     Upgrade = "upgrade",
+    Copy = "copy",
     NoEndpoint = "no-endpoint",
     StaleConnection = "stale-connection",
 });
@@ -197,6 +200,8 @@ pub enum LinkEnd {
     EndpointReset,
     /// Nothing moved for too long.
     Idle,
+    /// Nothing moved when a stop was waiting for it.
+    Drained,
     /// No PROXY header came, or none that can be read.
     NoHeader,
     /// Nothing to pick.
@@ -212,6 +217,7 @@ label!(LinkEnd {
     ClientReset = "client-reset",
     EndpointReset = "endpoint-reset",
     Idle = "idle",
+    Drained = "drained",
     NoHeader = "no-header",
     NoEndpoint = "no-endpoint",
     NoConnection = "no-connection",

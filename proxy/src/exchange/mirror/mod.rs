@@ -55,6 +55,8 @@ struct Attempt {
     sample_before: u64,
     timing: Timing,
     response: Response,
+    /// Bytes of the response after its head.
+    body_length: usize,
 }
 
 /// The connection it is on.
@@ -95,6 +97,16 @@ impl Proxy {
         };
         self.settle(attempt.lease.take(), outcome, suggested, now);
         Some(attempt)
+    }
+
+    /// A drain does not wait for copies when the last client has gone.
+    pub(super) fn drain_copies(&mut self, now: Moment) {
+        let copies: Vec<MirrorId> = self.mirrored.iter().map(|(id, _)| id).collect();
+        for copy in copies {
+            if let Some(attempt) = self.settle_mirrored(copy, Outcome::Neutral, now) {
+                self.abort(attempt.upstream, now);
+            }
+        }
     }
 
     fn end_mirrored(&mut self, id: MirrorId) -> Option<Attempt> {

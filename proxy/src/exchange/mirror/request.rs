@@ -18,6 +18,11 @@ use crate::moment::Moment;
 use crate::route::Mirror;
 use crate::seam::ConnId;
 
+/// Copies have this field, and what has it is not copied: mirrors that lead back here, through whatever other proxies,
+/// would multiply requests without end.
+const MARK: &[u8] = b"x-weir-mirror";
+const MARK_LINE: &[u8] = b"X-Weir-Mirror: 1\r\n";
+
 /// The request to be copied.
 struct Original<'a> {
     head: &'a [u8],
@@ -90,6 +95,10 @@ impl Proxy {
         if self.request_head.upgrade(head).is_some() {
             return Err(Unmirrored::Upgrade);
         }
+        let fields = self.request_head.fields();
+        if fields.values(head, MARK).next().is_some() {
+            return Err(Unmirrored::Copy);
+        }
         if let RequestFraming::Length(length) = self.request_head.framing()
             && length > MAX_BODY as u64
         {
@@ -119,6 +128,10 @@ impl Proxy {
         };
         let (parsed, rewritten) = (&mut self.request_head, &mut self.rewritten);
         passing.write(&mut request, head, parsed, rewritten);
+        // The empty line comes last.
+        request.truncate(request.len() - b"\r\n".len());
+        request.extend_from_slice(MARK_LINE);
+        request.extend_from_slice(b"\r\n");
         Ok(self.mirrored.insert(Mirrored {
             backend,
             key,
@@ -204,6 +217,7 @@ impl Proxy {
                 first_byte: None,
             },
             response: Response::Awaited { interim: 0 },
+            body_length: 0,
         });
         self.recycle([Some(memory), None]);
         self.send_made(upstream, start);

@@ -1,5 +1,5 @@
 //! What becomes of a copy at its endpoint: the head of the response says how that fares, the rest is read only so that
-//! the connection can be used again. All of it has as long as others have for their first byte.
+//! the connection can be used again, and neither for long nor without end.
 
 use super::{Place, Proxy};
 use crate::balance::{BackendId, LatencySpan, Outcome};
@@ -52,7 +52,9 @@ impl Proxy {
             }
             Response::Relaying { body, .. } => {
                 let step = body.next(input.bytes());
-                step.map_err(Failure::ResponseBody)?.consumed
+                let consumed = step.map_err(Failure::ResponseBody)?.consumed;
+                attempt.body_length += consumed;
+                consumed
             }
         };
         let mirrored = self.mirrored.get(id);
@@ -61,8 +63,18 @@ impl Proxy {
         );
         if is_complete {
             self.finish_mirrored(id, now);
+        } else if self.is_too_long(id) {
+            self.on_mirror_due(id, now);
         }
         Ok(consumed)
+    }
+
+    /// A new connection costs less than reading on.
+    fn is_too_long(&self, id: MirrorId) -> bool {
+        const MAX_BODY: usize = 256 * 1024;
+        let mirrored = self.mirrored.get(id);
+        let attempt = mirrored.and_then(|it| it.attempt.as_ref());
+        attempt.is_some_and(|attempt| attempt.body_length > MAX_BODY)
     }
 
     fn on_mirrored_head(
@@ -113,6 +125,10 @@ impl Proxy {
                 body,
                 upstream_persistence,
             };
+        }
+        // What the whole attempt takes is to be known where it counts.
+        if span == LatencySpan::FirstByte {
+            self.limit_mirrored(id, conn, self.settings.linger, now);
         }
         Ok(())
     }

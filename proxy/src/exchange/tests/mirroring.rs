@@ -10,7 +10,7 @@ use super::*;
 use crate::http::FieldEdits;
 use crate::metrics::Unmirrored;
 use crate::route::{Filters, Fraction, Handling, Mirror, Portion, Rules, Split, Timeouts};
-use crate::seam::{ConnId, ConnectFault};
+use crate::seam::{ConnId, ConnectFault, Core};
 
 /// Place of the endpoint that gets copies.
 const COPIES: usize = 1;
@@ -51,6 +51,15 @@ fn both(world: &World) -> [ConnId; 2] {
     [0, COPIES].map(|place| world.endpoint_of(place))
 }
 
+/// What arrives of a copy of this request.
+fn copied(request: &str) -> String {
+    marked(&forwarded(request))
+}
+
+fn marked(request: &str) -> String {
+    request.replacen("\r\n\r\n", "\r\nX-Weir-Mirror: 1\r\n\r\n", 1)
+}
+
 fn dropped(world: &World, reason: Unmirrored) -> u64 {
     world.counters.unmirrored.of(reason).value()
 }
@@ -69,7 +78,7 @@ fn a_mirror_gets_the_same_request_and_its_response_goes_nowhere() {
         world.send(client, &request);
         let [endpoint, copies] = both(&world);
         assert_eq!(world.read(endpoint), forwarded(&request));
-        assert_eq!(world.read(copies), forwarded(&request));
+        assert_eq!(world.read(copies), copied(&request));
         world.send(copies, ok("of the copy"));
         assert_eq!(world.read(client), "");
         world.send(endpoint, ok("x"));
@@ -94,7 +103,7 @@ fn a_body_is_sent_to_the_mirror_when_all_of_it_has_come() {
     let [endpoint, copies] = both(&world);
     let arrived = world.read(endpoint);
     assert!(arrived.ends_with("\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n"));
-    assert_eq!(world.read(copies), arrived);
+    assert_eq!(world.read(copies), marked(&arrived));
 }
 
 #[test]
@@ -164,14 +173,55 @@ fn a_response_without_end_is_cut_off_and_was_good() {
     world.send(client, get("/"));
     let [_, copies] = both(&world);
     world.send(copies, "HTTP/1.1 200 OK\r\n\r\n");
-    for _ in 0..7 {
-        world.advance(seconds(9));
-        if world.is_open(copies) {
-            world.send(copies, "data: x\n\n");
-        }
+    for _ in 0..3 {
+        world.advance(millis(600));
+        world.send(copies, "data: x\n\n");
+    }
+    assert!(world.is_open(copies));
+    world.advance(millis(200));
+    assert_eq!(world.ending(copies), Ending::Abort);
+    assert_eq!(outcomes(&world), [1, 0, 0]);
+}
+
+#[test]
+fn a_long_response_is_cut_off_and_was_good() {
+    let mut world = world();
+    let client = world.client();
+    world.send(client, get("/"));
+    let [_, copies] = both(&world);
+    world.send(copies, "HTTP/1.1 200 OK\r\n\r\n");
+    for _ in 0..4 {
+        assert!(world.is_open(copies));
+        world.send(copies, "x".repeat(65 * 1024));
     }
     assert_eq!(world.ending(copies), Ending::Abort);
     assert_eq!(outcomes(&world), [1, 0, 0]);
+}
+
+#[test]
+fn a_copy_is_not_copied_again() {
+    let mut world = world();
+    let client = world.client();
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Weir-Mirror: 1\r\n\r\n";
+    world.send(client, request);
+    assert_eq!(world.read(world.endpoint()), forwarded(request));
+    assert_eq!(world.upstreams.len(), 1);
+    assert_eq!(dropped(&world, Unmirrored::Copy), 1);
+}
+
+#[test]
+fn a_drain_waits_for_clients_and_not_for_copies() {
+    let mut world = world();
+    let client = world.client();
+    world.send(client, get("/"));
+    let [endpoint, copies] = both(&world);
+    world.drain();
+    assert!(world.is_open(copies), "its request is under way");
+    world.send(endpoint, ok("x"));
+    world.finish(client);
+    assert_eq!(world.ending(copies), Ending::Abort);
+    assert_eq!(outcomes(&world), [0, 0, 1]);
+    assert!(world.proxy.is_drained());
 }
 
 #[test]
@@ -349,5 +399,7 @@ fn a_copy_has_the_edits_of_who_asked_for_it() {
         .into_iter()
         .map(|conn| world.read(conn))
         .collect();
-    assert_eq!(got, ["share", "rule", "share"].map(arrived));
+    let [first, copies @ ..] = ["share", "rule", "share"].map(arrived);
+    assert_eq!(got[0], first);
+    assert_eq!(got[1..], copies.map(|copy| marked(&copy)));
 }
