@@ -93,6 +93,7 @@ impl Relay {
         link.connect = Some(now.since(link.attempt_began));
         let (hold, early) = (link.hold.take(), std::mem::take(&mut link.early));
         let (client, has_ended) = (link.client.conn, link.client.has_ended);
+        link.is_asked = !early.is_empty();
         if let Some(hold) = hold {
             self.snapshots.release(hold);
         }

@@ -18,6 +18,16 @@ impl Relay {
         self.set_deadline(id, now + self.settings.flush);
     }
 
+    /// An endpoint that has sent something has served; one that has not, has not.
+    pub(super) fn on_endpoint_reset(&mut self, id: LinkId, now: Moment) {
+        let endpoint = self.links.get(id).and_then(|link| link.endpoint.as_ref());
+        let outcome = match endpoint.is_some_and(|endpoint| endpoint.has_sent) {
+            true => self.success(id),
+            false => Outcome::Failure,
+        };
+        self.give_up(id, outcome, LinkEnd::EndpointReset, now);
+    }
+
     /// It cannot go on: both sides learn of it by a reset.
     pub(super) fn give_up(&mut self, id: LinkId, outcome: Outcome, why: LinkEnd, now: Moment) {
         let Some(link) = self.links.get_mut(id) else {
@@ -30,6 +40,18 @@ impl Relay {
             self.out.push(Action::Abort { conn });
         }
         self.settle_link(id, outcome, now);
+    }
+
+    /// Nothing moves, and a stop waits: both sides are ended in order.
+    fn hang_up(&mut self, id: LinkId, now: Moment) {
+        self.close(id, LinkEnd::Drained);
+        let endpoint = self.links.get(id).and_then(|link| link.endpoint.as_ref());
+        let outcome = match endpoint.is_some_and(|endpoint| endpoint.has_sent) {
+            true => self.success(id),
+            false => Outcome::Neutral,
+        };
+        self.settle_link(id, outcome, now);
+        self.set_deadline(id, now + self.settings.flush);
     }
 
     fn close(&mut self, id: LinkId, why: LinkEnd) {
@@ -139,6 +161,7 @@ impl Relay {
     }
 
     pub(super) fn on_tick(&mut self, now: Moment, ids: &mut impl ConnIds) {
+        let is_draining = self.is_draining();
         while let Some((id, entry)) = self.deadlines.pop(now) {
             let Some(link) = self.links.get_mut(id) else {
                 continue;
@@ -149,6 +172,7 @@ impl Relay {
             match link.phase {
                 Phase::Preamble => self.give_up(id, Outcome::Neutral, LinkEnd::NoHeader, now),
                 Phase::Connecting => self.on_connect_due(id, now, ids),
+                Phase::Open if is_draining && !link.is_busy() => self.hang_up(id, now),
                 Phase::Open => self.on_idle(id, now),
                 Phase::Closing => {
                     for conn in link.left().map(|end| end.conn) {

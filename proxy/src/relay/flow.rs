@@ -44,6 +44,7 @@ impl Relay {
                 from.has_sent = true;
                 to.queued += bytes.len();
                 let (to, is_full) = (to.conn, to.queued > HIGH_WATER);
+                link.is_asked = role == Role::Client;
                 self.out.push(Action::Send {
                     conn: to,
                     source: Source::Received,
@@ -99,9 +100,7 @@ impl Relay {
             // Told to the endpoint once it is there.
             (Phase::Connecting, Role::Client, End::Finished) => link.client.has_ended = true,
             (Phase::Connecting, Role::Endpoint, _) => {}
-            (Phase::Open, Role::Endpoint, End::Broken) => {
-                self.give_up(owner.link, Outcome::Failure, LinkEnd::EndpointReset, now);
-            }
+            (Phase::Open, Role::Endpoint, End::Broken) => self.on_endpoint_reset(owner.link, now),
             (Phase::Open, role, End::Finished) => {
                 let Some((from, to)) = link.ends(role, conn) else {
                     return;
@@ -137,9 +136,7 @@ impl Relay {
             }
             // It had said all it had to say, and reads no more: the client is to have that.
             (Role::Endpoint, true) => self.complete(owner.link, now),
-            (Role::Endpoint, false) => {
-                self.give_up(owner.link, Outcome::Failure, LinkEnd::EndpointReset, now);
-            }
+            (Role::Endpoint, false) => self.on_endpoint_reset(owner.link, now),
         }
     }
 
@@ -172,11 +169,15 @@ impl Relay {
 
     /// Something moved.
     pub(super) fn touch(&mut self, id: LinkId, now: Moment) {
-        let patience = match self.links.get(id).map(|link| link.phase) {
-            Some(Phase::Open) => self.settings.idle,
-            Some(Phase::Closing) => self.settings.flush,
+        let Some(link) = self.links.get(id) else {
+            return;
+        };
+        let patience = match link.phase {
+            Phase::Open if self.is_draining() && !link.is_busy() => self.settings.grace,
+            Phase::Open => self.settings.idle,
+            Phase::Closing => self.settings.flush,
             // The time for a header, or to connect, does not grow.
-            Some(Phase::Preamble | Phase::Connecting) | None => return,
+            Phase::Preamble | Phase::Connecting => return,
         };
         self.set_deadline(id, now + patience);
     }

@@ -59,6 +59,8 @@ pub struct Link {
     pub attempt_began: Moment,
     /// How long it took to connect.
     pub connect: Option<Duration>,
+    /// Whether the latest bytes came from the client: then an answer may be on its way.
+    pub is_asked: bool,
     /// What the client sent before there was anybody to have it.
     pub early: Vec<u8>,
     pub deadline: Deadline,
@@ -126,6 +128,7 @@ impl Link {
             lease: None,
             attempt_began: now,
             connect: None,
+            is_asked: false,
             early: Vec::new(),
             deadline: Deadline::default(),
         }
@@ -147,6 +150,11 @@ impl Link {
             Role::Endpoint => (endpoint, &mut self.client),
         };
         (this.conn == conn).then_some((this, other))
+    }
+
+    /// Whether bytes are on their way, or perhaps an answer to some.
+    pub fn is_busy(&self) -> bool {
+        self.is_asked || self.left().any(|end| end.queued > 0)
     }
 
     /// Those of both ends that are still there.

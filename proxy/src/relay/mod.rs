@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A lease is held for as long as the connection lives, so that `pending` counts connections. Its outcome: success if
-//! both sides ended in order, with the time it took to connect as its latency; failure if no connection stood or the
-//! endpoint reset it; neutral if the client went away. A connection that is open never moves, whatever is reloaded.
+//! both sides ended in order, or the endpoint reset it after it had sent something, with the time it took to connect as
+//! its latency; failure if no connection stood or the endpoint reset it before; neutral if the client went away. A connection that is open never moves, whatever is reloaded.
 
 mod attempt;
 mod ending;
@@ -44,7 +44,8 @@ pub struct Settings {
     pub idle: Duration,
     /// For the last bytes to be taken, once both sides have ended.
     pub flush: Duration,
-    /// For clients that were on their way to a listener when it was removed.
+    /// For clients that were on their way to a listener when it was removed; for a connection to move something when a
+    /// stop waits for it.
     pub grace: Duration,
 }
 
@@ -144,7 +145,7 @@ impl Relay {
             Event::Closed { conn } => self.on_closed(conn, now, ids),
             Event::Tick => self.on_tick(now, ids),
             Event::Replaced { snapshot } => self.on_replaced(snapshot.clone(), now),
-            Event::Drain => self.last_client_at = Some(now + self.settings.grace),
+            Event::Drain => self.on_drain(now),
         }
     }
 
@@ -219,6 +220,18 @@ impl Relay {
                 self.begin(id, now, ids);
             }
         }
+    }
+
+    fn on_drain(&mut self, now: Moment) {
+        self.last_client_at = Some(now + self.settings.grace);
+        let links: Vec<LinkId> = self.links.iter().map(|(id, _)| id).collect();
+        for link in links {
+            self.touch(link, now);
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.last_client_at.is_some()
     }
 
     fn enter(&mut self, id: LinkId, phase: Phase) {

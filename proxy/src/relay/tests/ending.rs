@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::metrics::LinkEnd;
-use crate::seam::End;
+use crate::seam::{End, Event};
 
 #[test]
 fn a_connection_that_ended_in_order_is_a_success_with_the_time_it_took_to_connect() {
@@ -22,18 +22,24 @@ fn a_connection_that_ended_in_order_is_a_success_with_the_time_it_took_to_connec
 }
 
 #[test]
-fn an_endpoint_that_resets_has_failed_and_the_client_is_reset() {
-    for is_told_by_sending in [false, true] {
+fn an_endpoint_that_resets_before_it_has_said_anything_has_failed_and_the_client_is_reset() {
+    for (is_told_by_sending, has_said) in
+        [(false, false), (true, false), (false, true), (true, true)]
+    {
         let mut world = World::new(&[1]);
         let (client, endpoint) = world.pair();
-        world.received(endpoint, b"half an ans");
+        if has_said {
+            world.received(endpoint, b"all of the answer");
+        }
         world.received(client, b"x");
         let actions = match is_told_by_sending {
             true => world.breaks(endpoint),
             false => world.ends(endpoint, End::Broken),
         };
         assert_eq!(verbs(&actions), ["abort", "abort"]);
-        assert_eq!(world.figures(1).leases.failed, 1);
+        let leases = world.figures(1).leases;
+        let expected = (u64::from(has_said), u64::from(!has_said));
+        assert_eq!((leases.succeeded, leases.failed), expected);
         assert_eq!(world.endings(LinkEnd::EndpointReset), 1);
         world.assert_all_gone();
     }
@@ -98,6 +104,31 @@ fn silence_ends_a_connection_and_a_byte_does_not() {
     assert_eq!(world.endings(LinkEnd::Idle), 1);
     assert_eq!(world.figures(1).leases.neutral, 1, "it never said anything");
     world.assert_all_gone();
+}
+
+#[test]
+fn a_drain_ends_in_order_what_does_not_move_and_waits_for_answers() {
+    let mut world = World::new(&[1]);
+    let (_, _) = world.pair();
+    let (asked, slow) = world.pair();
+    world.received(asked, b"a question");
+    world.takes(slow, 10);
+    let (_, answered) = world.pair();
+    world.received(answered, b"unread yet");
+    world.report(Event::Drain, &[]);
+    let millis = Duration::from_millis;
+    assert_eq!(verbs(&world.advance(millis(999))), [""; 0]);
+    assert_eq!(verbs(&world.advance(millis(1))), ["close", "close"]);
+    assert_eq!(world.endings(LinkEnd::Drained), 1);
+    assert_eq!(world.figures(1).leases.neutral, 1, "it never said anything");
+
+    assert_eq!(verbs(&world.advance(Duration::from_secs(5))), [""; 0]);
+    world.received(slow, b"an answer");
+    world.takes(asked, 9);
+    assert_eq!(verbs(&world.advance(millis(999))), [""; 0]);
+    assert_eq!(verbs(&world.advance(millis(1))), ["close", "close"]);
+    assert_eq!(world.endings(LinkEnd::Drained), 2);
+    assert_eq!(world.figures(1).leases.succeeded, 1);
 }
 
 #[test]

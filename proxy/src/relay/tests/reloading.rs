@@ -55,12 +55,14 @@ fn clients_on_their_way_to_a_service_that_was_removed_are_served_for_a_while() {
 fn a_drain_waits_for_what_is_open_and_takes_nothing_new_after_a_while() {
     let mut world = World::new(&[1]);
     let (client, endpoint) = world.pair();
+    world.received(client, b"x");
+    world.takes(endpoint, 1);
     world.report(Event::Drain, &[]);
     assert_eq!(verbs(&world.accept(0, "192.0.2.7:1")), ["adopt", "connect"]);
     world.ends(world.connects[1].0, End::Broken);
     world.advance(Duration::from_secs(1));
     assert_eq!(verbs(&world.accept(0, "192.0.2.7:2")), ["refuse"]);
     assert!(!world.relay.is_drained());
-    world.received(client, b"x");
-    assert_eq!(world.read(endpoint), b"x");
+    world.received(client, b"y");
+    assert_eq!(world.read(endpoint), b"xy");
 }
