@@ -255,11 +255,11 @@ impl ActiveSet {
         self.is_rendezvous_made = false;
         let active = backend.endpoints().iter().filter(|one| is_active(one));
         let slow_start = backend.policy.slow_start;
-        self.ramps
-            .look(slow_start, active.map(|endpoint| endpoint.row), now);
+        let active = active.map(|endpoint| endpoint.row);
+        self.ramps.look(slow_start, active, &tables.eased, now);
         self.normal.expire();
         let mean_weight = match method {
-            Method::P2c => self.weigh(backend, now),
+            Method::P2c => self.weigh(backend, tables, now),
             _ => None,
         };
         let next_step = self.ramps.next_step();
@@ -310,7 +310,7 @@ impl ActiveSet {
     }
 
     /// Prepares draws by weight, and returns the mean. `None` if all are equal to 1.
-    fn weigh(&mut self, backend: &Backend, now: Moment) -> Option<f32> {
+    fn weigh(&mut self, backend: &Backend, tables: &SharedTables, now: Moment) -> Option<f32> {
         let endpoint = |one: &Candidate| &backend.endpoints()[one.place()];
         let is_one = |one: &Candidate| endpoint(one).weight == Weight::ONE;
         if self.candidates.iter().all(is_one) && self.ramps.next_step().is_none() {
@@ -318,13 +318,25 @@ impl ActiveSet {
         }
         let shares = self.candidates.iter().map(|one| {
             let endpoint = endpoint(one);
-            u32::from(endpoint.weight.share()) * self.ramps.percent(endpoint.row, now)
+            let percent = eased_percent(backend, endpoint, tables, now).unwrap_or(100);
+            u32::from(endpoint.weight.share()) * percent
         });
         self.weights.rebuild(shares);
         let weights = self.candidates.iter().map(|one| endpoint(one).weight);
         let total: f32 = weights.map(|weight| f32::from(weight.share())).sum();
         Some(total / self.candidates.len() as f32)
     }
+}
+
+/// How much of its share of the draws an endpoint gets that is eased in, in percent.
+pub fn eased_percent(
+    backend: &Backend,
+    endpoint: &Endpoint,
+    tables: &SharedTables,
+    now: Moment,
+) -> Option<u32> {
+    let policy = backend.policy.slow_start?;
+    tables.eased.percent(endpoint.row, policy, now)
 }
 
 /// Whether the operator drained whatever is active in a bucket: then its ejected endpoints stay out too.

@@ -4,7 +4,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 use weir_rendezvous::AffinityKey;
 
-use super::active::{ActiveSet, Candidate};
+use super::active::{ActiveSet, Candidate, eased_percent};
 use super::adaptive::Outlook;
 use super::backend::Backend;
 use super::ejection::{Ejection, Outs, Verdict};
@@ -215,6 +215,7 @@ impl Balancer {
                 endpoint: endpoint.key.clone(),
                 reading,
                 score: score.as_f64(),
+                eased_percent: eased_percent(backend, endpoint, &self.tables, now),
             }
         });
         self.show(backend, winner, How::Draws { method, draws }, now);

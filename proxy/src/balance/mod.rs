@@ -62,7 +62,7 @@ pub use outlier::{Before, Eviction, HealthPolicy, Percent, Suggested};
 pub use policy::{Policy, Scoring};
 pub use rows::{Departed, EndpointRow, EndpointRows, TablesFull};
 pub use score::{Prospect, Reading, Score};
-pub use slow_start::SlowStart;
+pub use slow_start::{Eased, SlowStart};
 pub use standing::{Standing, State, standings};
 pub use state::{CheckCounts, CheckResult};
 pub use watch::{Draw, How, PickWatch, WatchedPick};

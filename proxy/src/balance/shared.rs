@@ -11,6 +11,7 @@ use weir_common::{
 };
 
 use super::ejection_counts::EjectionCounts;
+use super::slow_start::Eased;
 use super::watch::PickWatch;
 use super::wire::{NothingCounted, Wire};
 
@@ -51,6 +52,8 @@ pub struct SharedTables {
     pub steered: Table<WorkerSteeredCells>,
     /// Of this process.
     pub ejections: Arc<EjectionCounts>,
+    /// Endpoints that are new or have returned, of this process.
+    pub eased: Eased,
     /// Picks somebody asked to see.
     pub watch: Arc<PickWatch>,
 }
@@ -73,6 +76,7 @@ impl SharedTables {
             worker: Table::anonymous(sizes.workers),
             steered: Table::anonymous(sizes.workers),
             ejections: Arc::default(),
+            eased: Eased::new(sizes.capacity),
             watch: Arc::default(),
         };
         tables.announce();

@@ -2,7 +2,10 @@
 //! the time configured. Caches are cold and connections few, and the score cannot know that before it is too late.
 //! Affinity is left alone: replicas agree on an endpoint only while nothing but keys and weights counts.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::rows::EndpointRow;
@@ -37,55 +40,80 @@ impl SlowStart {
     }
 }
 
-/// Who of a backend was active when it was last looked at, and since when those are eased in that are.
+/// Since when endpoints are eased in, by row, for all workers of a process: who looks late joins the others, and people
+/// can be told. Nanoseconds; 0 where nothing was noticed.
+#[derive(Clone, Debug)]
+pub struct Eased(Arc<[AtomicU64]>);
+
+impl Eased {
+    pub fn new(capacity: usize) -> Self {
+        Self((0..capacity).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn begin(&self, row: EndpointRow, policy: SlowStart, now: Moment) {
+        // Another worker may have noticed it before.
+        if self.percent(row, policy, now).is_none() {
+            self.since(row).store(now.as_nanos(), Relaxed);
+        }
+    }
+
+    fn forget(&self, row: EndpointRow) {
+        self.since(row).store(0, Relaxed);
+    }
+
+    /// How much of its share an endpoint gets, in percent; `None` if it is not being eased in.
+    pub fn percent(&self, row: EndpointRow, policy: SlowStart, now: Moment) -> Option<u32> {
+        let since = self.since(row).load(Relaxed);
+        let since = Moment::from_nanos(since);
+        let is_eased = since.as_nanos() > 0 && now.since(since) < policy.duration();
+        is_eased.then(|| policy.percent(since, now))
+    }
+
+    fn since(&self, row: EndpointRow) -> &AtomicU64 {
+        &self.0[row.index as usize]
+    }
+}
+
+/// Who of a backend was active when one worker last looked at it.
 #[derive(Debug, Default)]
 pub struct Ramps {
-    active: HashMap<EndpointRow, Option<Moment>>,
-    policy: Option<SlowStart>,
+    active: HashSet<EndpointRow>,
     next_step: Option<Moment>,
 }
 
 impl Ramps {
     /// Takes note of who is active now. Where none of them was before, it is the first look, or the end of an outage:
-    /// then all are as new as each other, and nobody is eased in.
+    /// then all are as new as each other, and nobody begins to be eased in.
     pub fn look(
         &mut self,
         policy: Option<SlowStart>,
         active: impl Iterator<Item = EndpointRow>,
+        eased: &Eased,
         now: Moment,
     ) {
-        self.policy = policy;
         self.next_step = None;
         let Some(policy) = policy else {
             self.active.clear();
             return;
         };
-        let before = std::mem::take(&mut self.active);
-        self.active = active.map(|row| (row, None)).collect();
-        if !self.active.keys().any(|row| before.contains_key(row)) {
-            return;
+        let before = std::mem::replace(&mut self.active, active.collect());
+        for row in before.difference(&self.active) {
+            eased.forget(*row);
         }
-        for (row, since) in &mut self.active {
-            let began = before.get(row).copied().unwrap_or(Some(now));
-            *since = began.filter(|began| now.since(*began) < policy.duration());
-            if since.is_some() {
-                self.next_step = Some(now + policy.step());
+        if self.active.iter().any(|row| before.contains(row)) {
+            for row in self.active.difference(&before) {
+                eased.begin(*row, policy, now);
             }
+        }
+        let is_eased = |row: &EndpointRow| eased.percent(*row, policy, now).is_some();
+        if self.active.iter().any(is_eased) {
+            self.next_step = Some(now + policy.step());
         }
     }
 
     /// When shares change next, if anybody is being eased in.
     pub fn next_step(&self) -> Option<Moment> {
         self.next_step
-    }
-
-    /// How much of its share an endpoint gets, in percent.
-    pub fn percent(&self, row: EndpointRow, now: Moment) -> u32 {
-        let since = self.active.get(&row).copied().flatten();
-        match (self.policy, since) {
-            (Some(policy), Some(since)) => policy.percent(since, now),
-            _ => 100,
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How the endpoints of a backend stand right now: who may be picked, with which score, and how likely. For people who
 //! ask; picks do not come here.
 
-use super::active::ActiveSet;
+use super::active::{ActiveSet, eased_percent};
 use super::backend::Backend;
 use super::lease::Method;
 use super::policy::Scoring;
@@ -18,6 +18,8 @@ pub struct Standing {
     pub state: State,
     pub reading: Reading,
     pub score: f64,
+    /// Of its share of the draws, in percent, while it is being eased in.
+    pub eased_percent: Option<u32>,
     /// Probability that the next pick by score is this endpoint: 0 for one that is not a candidate.
     pub chance: f64,
 }
@@ -65,6 +67,7 @@ pub fn standings(
                 },
                 reading,
                 score: score.as_f64(),
+                eased_percent: eased_percent(backend, endpoint, tables, now),
                 chance: 0.0,
             }
         })
@@ -75,8 +78,12 @@ pub fn standings(
             standings[*place].state = State::Candidate;
         }
     }
+    let eased: Vec<Option<u32>> = standings.iter().map(|one| one.eased_percent).collect();
     let weight = |place: usize| match method {
-        Some(Method::P2c) => f64::from(backend.endpoints()[place].weight.share()),
+        Some(Method::P2c) => {
+            let share = f64::from(backend.endpoints()[place].weight.share());
+            share * f64::from(eased[place].unwrap_or(100)) / 100.0
+        }
         _ => 1.0,
     };
     if backend.policy.scoring == Scoring::Adaptive && places.len() > 1 && !active.is_weighted() {
@@ -146,6 +153,7 @@ mod tests {
                 pending: 0,
             },
             score,
+            eased_percent: None,
             chance: 0.0,
         }
     }

@@ -56,6 +56,8 @@ pub struct Draw {
     pub endpoint: Arc<str>,
     pub reading: Reading,
     pub score: f64,
+    /// Of its share of the draws, where it is being eased in.
+    pub eased_percent: Option<u32>,
 }
 
 impl PickWatch {

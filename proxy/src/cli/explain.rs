@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::backends::{parse_admin, short_endpoint};
 use super::table;
 use crate::runtime::admin::explain::{
-    BackendStanding, EndpointStanding, Explanation, PickDump, StateName, Terms,
+    BackendStanding, DrawDump, EndpointStanding, Explanation, PickDump, StateName, Terms,
 };
 use crate::runtime::admin::{FetchError, fetch};
 
@@ -133,7 +133,10 @@ fn endpoints(backend: &BackendStanding) -> String {
             short_endpoint(&one.endpoint, &backend.namespace),
             state(one.state).to_owned(),
             one.bucket.to_string(),
-            one.weight.to_string(),
+            match one.terms.eased_percent {
+                Some(percent) => format!("{} * {percent} %", one.weight),
+                None => one.weight.to_string(),
+            },
             format!("{:.2}", one.terms.health),
             latency(one.terms),
             one.terms.pending.to_string(),
@@ -204,11 +207,24 @@ fn why(pick: &PickDump, namespace: &str, formula: Formula) -> String {
         "drawn second, equals"
     };
     format!(
-        "{among}{} {beats} {}: {}",
+        "{among}{} {beats} {}: {}{}",
         formula(winner.terms),
         short_endpoint(&other.endpoint, namespace),
-        formula(other.terms)
+        formula(other.terms),
+        eased(&pick.draws, namespace)
     )
+}
+
+/// Who of those drawn is drawn less often for being new.
+fn eased(draws: &[DrawDump], namespace: &str) -> String {
+    let eased = draws.iter().filter_map(|draw| {
+        let percent = draw.terms.eased_percent?;
+        let endpoint = short_endpoint(&draw.endpoint, namespace);
+        Some(format!(
+            "; slow start: {endpoint} has {percent} % of its draws"
+        ))
+    });
+    eased.collect()
 }
 
 fn adaptive(terms: Terms) -> String {
@@ -249,7 +265,7 @@ fn state(state: StateName) -> &'static str {
 mod tests {
     use super::*;
     use crate::balance::BackendKind;
-    use crate::runtime::admin::explain::{AffinityDump, DrawDump};
+    use crate::runtime::admin::explain::AffinityDump;
 
     fn terms(health: f64, latency_ms: f64, pending: u64, score: f64) -> Terms {
         Terms {
@@ -257,6 +273,7 @@ mod tests {
             latency_ms: Some(latency_ms),
             pending,
             score,
+            eased_percent: None,
         }
     }
 
@@ -289,6 +306,13 @@ mod tests {
         assert_eq!(
             why_of(&pick("//Pod/shop/b", vec![slow.clone(), slow])),
             "drawn twice: 0.70 / (1 + 60.00ms * (1 + 0.1 * 4)) = 0.6458"
+        );
+        let mut new = draw("b", terms(1.0, 0.0, 0, 1.0));
+        new.terms.eased_percent = Some(10);
+        assert_eq!(
+            why_of(&pick("b", vec![fast.clone(), new])),
+            "1.00 / (1 + 0.00ms * (1 + 0.1 * 0)) = 1.0000 beats a: 1.00 / (1 + 5.00ms * (1 + 0.1 * 1)) = 0.9945; \
+             slow start: b has 10 % of its draws"
         );
         let pair = ["a", "b"].map(|name| draw(name, terms(0.5, 5.0, 1, 25.0)));
         assert_eq!(

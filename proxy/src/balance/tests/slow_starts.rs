@@ -46,6 +46,56 @@ fn an_endpoint_that_returns_is_eased_in_again() {
 }
 
 #[test]
+fn an_endpoint_whose_checks_pass_again_is_eased_in() {
+    let mut pool = joined();
+    pool.shares(1);
+    pool.advance(seconds(10));
+    pool.shares(1);
+    let state = EndpointState::of(&pool.tables, pool.backend.endpoints()[0].row);
+    state.set_check_failing(true);
+    assert_eq!(pool.shares(PICKS)[0], 0);
+    let state = EndpointState::of(&pool.tables, pool.backend.endpoints()[0].row);
+    state.set_check_failing(false);
+    assert_share(pool.shares(PICKS)[0], PICKS, 0.1 / 2.1);
+    pool.advance(seconds(10));
+    assert_share(pool.shares(PICKS)[0], PICKS, 1.0 / 3.0);
+}
+
+#[test]
+fn people_are_told_how_far_an_endpoint_is_and_workers_that_look_late_agree() {
+    let mut pool = joined();
+    pool.shares(1);
+    pool.advance(seconds(4));
+    let (_, all) = standings(&pool.backend, &pool.tables, pool.now);
+    let eased: Vec<Option<u32>> = all.iter().map(|one| one.eased_percent).collect();
+    assert_eq!(eased, [None, None, Some(40)]);
+    assert!(
+        (all[2].chance - 0.4 / 2.4).abs() < 1e-9,
+        "{}",
+        all[2].chance
+    );
+
+    let mut late = Balancer::new(pool.tables.clone(), 1, 3);
+    pool.tables.watch.begin("tests", "pool", PICKS);
+    for _ in 0..PICKS {
+        let lease = late.pick(&pool.backend, pool.now).expect("an endpoint");
+        late.finish(lease, Outcome::Neutral, pool.now);
+    }
+    let (picks, _) = pool.tables.watch.end();
+    let key = &pool.backend.endpoints()[2].key;
+    let won = picks.iter().filter(|pick| pick.winner == *key).count();
+    assert_share(won, PICKS, 0.4 / 2.4);
+    let draws = picks.iter().filter_map(|pick| match &pick.how {
+        How::Draws { draws, .. } => Some(draws),
+        How::Affinity { .. } => None,
+    });
+    for draw in draws.flatten() {
+        let expected = (draw.endpoint == *key).then_some(40);
+        assert_eq!(draw.eased_percent, expected);
+    }
+}
+
+#[test]
 fn nobody_is_eased_in_where_all_are_new() {
     let mut pool = Pool::of_weights(&[3, 1]);
     pool.backend.policy.slow_start = SlowStart::new(seconds(10));

@@ -82,6 +82,9 @@ pub struct Terms {
     pub latency_ms: Option<f64>,
     pub pending: u64,
     pub score: f64,
+    /// Slow start: how much of its share of the draws it gets, in percent; `None` once that is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eased_percent: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -256,19 +259,20 @@ impl EndpointStanding {
             },
             bucket: endpoint.bucket.0,
             weight: endpoint.weight.share(),
-            terms: Terms::of(standing.reading, standing.score),
+            terms: Terms::of(standing.reading, standing.score, standing.eased_percent),
             chance: standing.chance,
         }
     }
 }
 
 impl Terms {
-    fn of(reading: Reading, score: f64) -> Self {
+    fn of(reading: Reading, score: f64, eased_percent: Option<u32>) -> Self {
         Self {
             health: reading.health,
             latency_ms: reading.latency_seconds.map(|seconds| seconds * 1e3),
             pending: reading.pending,
             score,
+            eased_percent,
         }
     }
 }
@@ -306,7 +310,7 @@ impl DrawDump {
     fn of(draw: &Draw) -> Self {
         Self {
             endpoint: draw.endpoint.to_string(),
-            terms: Terms::of(draw.reading, draw.score),
+            terms: Terms::of(draw.reading, draw.score, draw.eased_percent),
         }
     }
 }

@@ -25,7 +25,7 @@ use super::unavailable::{Unavailable, in_one_line};
 use super::vip_lookup::VipLookup;
 use super::xdp::{DenyTables, ServiceTables};
 use crate::balance::shared::{SharedTables, Sizes};
-use crate::balance::{Wire, WireRows};
+use crate::balance::{Eased, Wire, WireRows};
 use crate::runtime::ring::heap;
 
 /// Ring of what the programs log, which is little and seldom: all of it is mapped, twice over. A power of two of pages.
@@ -292,6 +292,7 @@ fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable
         worker: array(ebpf, "WORKER", sizes.workers)?,
         steered: array(ebpf, "WORKER_STEERED", sizes.workers)?,
         ejections: Arc::default(),
+        eased: Eased::new(sizes.capacity),
         watch: Arc::default(),
     };
     tables.announce();
