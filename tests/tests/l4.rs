@@ -295,7 +295,7 @@ apiVersion: weir.dev/v1alpha1
 kind: WeirPolicy
 metadata: {name: in}
 spec:
-  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gate}]
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gate-5432}]
   acceptProxyProtocol: true
   sendProxyProtocol: v1
 ";
