@@ -22,6 +22,7 @@ pub mod process;
 pub mod refused;
 pub mod scenario;
 pub mod seccomp;
+pub mod skew;
 pub mod skip;
 pub mod stall;
 pub mod stream;

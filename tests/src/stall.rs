@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::wait::becomes_some;
+
 /// Stops of one thread, going on until it is dropped or finished.
 pub struct Stalls {
     is_over: Arc<AtomicBool>,
@@ -26,7 +28,9 @@ pub struct Stall {
 impl Stalls {
     /// The thread of that name stops for `length`, runs for `pause`, and so on.
     pub fn begin(process: u32, name: &str, length: Duration, pause: Duration) -> Result<Self> {
-        let thread = thread_named(process, name).context("no thread of that name")?;
+        // A process may be ready before all its threads have got their names.
+        let thread = becomes_some(Duration::from_secs(5), || thread_named(process, name));
+        let thread = thread.context("no thread of that name")?;
         let is_over = Arc::new(AtomicBool::new(false));
         let over = is_over.clone();
         // All calls must come from the thread that traces.

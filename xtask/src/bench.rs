@@ -41,6 +41,11 @@ enum Subject {
         #[arg(last = true, value_name = "RIG ARGUMENTS")]
         rig: Vec<String>,
     },
+    /// Which worker new connections come to while one of two is held up, by load and by the kernel's hash.
+    Steering {
+        #[arg(last = true, value_name = "RIG ARGUMENTS")]
+        rig: Vec<String>,
+    },
 }
 
 pub fn bench(arguments: Arguments) -> Result<()> {
@@ -51,6 +56,7 @@ pub fn bench(arguments: Arguments) -> Result<()> {
             ebpf_cost,
         } => (rig, quick, ebpf_cost),
         Subject::L4 { rig } => return l4(&rig),
+        Subject::Steering { rig } => return run(namespaced("steering")?.args(rig)),
         Subject::Pick => return run(&mut ours("pick")),
         Subject::Kernel => {
             kernel()?;
@@ -87,12 +93,18 @@ pub fn bench(arguments: Arguments) -> Result<()> {
 
 fn l4(rig: &[String]) -> Result<()> {
     install(PEERS)?;
+    let mut bench = namespaced("l4")?;
+    bench.arg("--out").arg(target().join("bench"));
+    run(bench.args(rig))
+}
+
+/// A subject of the rig that makes hosts of its own, with what it measures built.
+fn namespaced(subject: &str) -> Result<Command> {
     build()?;
     let built = release(&["--package", "weir-tests", "--bin", "bench"])?;
     let mut bench = as_root(built.join("bench"), "making network namespaces")?;
-    bench.arg("l4").arg("--weir").arg(built.join("weir"));
-    bench.arg("--out").arg(target().join("bench"));
-    run(bench.args(rig))
+    bench.arg(subject).arg("--weir").arg(built.join("weir"));
+    Ok(bench)
 }
 
 /// One of the benchmarks beside the proxy's code.

@@ -13,6 +13,7 @@ mod memory;
 mod network;
 mod report;
 mod round;
+mod steering;
 mod usage;
 
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ enum Command {
     Http(Http),
     /// Connections of TCP: run time and rate of L4 proxies, what a transfer takes, and a soak that checks every byte.
     L4(l4::Arguments),
+    /// Which worker new connections come to while one is held up, with steering and without.
+    Steering(steering::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().subject {
         Command::Http(arguments) => run(arguments),
         Command::L4(arguments) => l4::run(arguments),
+        Command::Steering(arguments) => steering::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
