@@ -60,6 +60,8 @@ pub enum Reason {
     Malformed = 26,
     /// XDP: a fragment to a VIP: passed.
     Fragment = 27,
+    /// XDP: an ICMP error about a packet of a connection of an L4 service, sent on to whoever sent that.
+    IcmpTranslated = 28,
 }
 
 impl Reason {
@@ -67,7 +69,7 @@ impl Reason {
     pub const COUNT: u32 = Self::ALL.len() as u32;
 
     /// Every reason, in the order of `REASON`.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::NotMeasured,
         Self::Unwalked,
         Self::Measured,
@@ -96,6 +98,7 @@ impl Reason {
         Self::TooLarge,
         Self::Malformed,
         Self::Fragment,
+        Self::IcmpTranslated,
     ];
 
     /// A word for metrics.
@@ -129,6 +132,7 @@ impl Reason {
             Self::TooLarge => "too_large",
             Self::Malformed => "malformed",
             Self::Fragment => "fragment",
+            Self::IcmpTranslated => "icmp_translated",
         }
     }
 

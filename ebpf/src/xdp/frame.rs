@@ -18,9 +18,10 @@ pub struct Frame {
 }
 
 /// What Ethernet, and at most two VLAN tags, carry.
-pub enum Network {
-    V4(Ipv4Header),
-    V6(Ipv6Header),
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    V4,
+    V6,
 }
 
 impl Frame {
@@ -32,9 +33,9 @@ impl Frame {
         }
     }
 
-    /// The IP header and where it lies; None if the frame has none, or not the whole of it.
+    /// Whose header it has and where; None if it has none, or not the whole of it.
     #[inline(always)]
-    pub fn network(self) -> Option<(Network, usize)> {
+    pub fn network(self) -> Option<(Family, usize)> {
         let mut at = ETHERNET_HEADER;
         let mut ethertype = self.ethertype_before(at)?;
         for _ in 0..2 {
@@ -43,12 +44,12 @@ impl Frame {
                 ethertype = self.ethertype_before(at)?;
             }
         }
-        let network = match ethertype {
-            ETHERTYPE_IPV4 => Network::V4(self.load(at)?),
-            ETHERTYPE_IPV6 => Network::V6(self.load(at)?),
-            _ => return None,
+        let family = match ethertype {
+            ETHERTYPE_IPV4 => self.at::<Ipv4Header>(at).map(|_| Family::V4),
+            ETHERTYPE_IPV6 => self.at::<Ipv6Header>(at).map(|_| Family::V6),
+            _ => None,
         };
-        Some((network, at))
+        family.map(|family| (family, at))
     }
 
     #[inline(always)]
@@ -68,7 +69,18 @@ impl Frame {
     #[inline(always)]
     pub fn at<H: Header>(self, at: usize) -> Option<*mut H> {
         let from = self.start + at;
-        match from + size_of::<H>() > self.end {
+        let mut to = from;
+        // Written out, since the compiler would rather go backwards from the end, which the verifier does not follow.
+        // SAFETY: an addition.
+        unsafe {
+            core::arch::asm!(
+                "{0} += {1}",
+                inout(reg) to,
+                const size_of::<H>(),
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        match to > self.end {
             true => None,
             false => Some(from as *mut H),
         }
@@ -141,7 +153,36 @@ pub struct UdpHeader {
     pub checksum: u16,
 }
 
+/// How TCP and UDP begin.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Ports {
+    pub source: u16,
+    pub destination: u16,
+}
+
+/// Of ICMP and ICMPv6 errors.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IcmpHeader {
+    pub kind: u8,
+    pub code: u8,
+    pub checksum: u16,
+    pub rest: u32,
+}
+
+impl Ipv4Header {
+    /// With options, in bytes; None for a header that is none.
+    #[inline(always)]
+    pub fn header_length(&self) -> Option<usize> {
+        let length = ((self.version_and_length & 0x0f) * 4) as usize;
+        (self.version_and_length >> 4 == 4 && length >= size_of::<Self>()).then_some(length)
+    }
+}
+
 const _: () = assert!(size_of::<EthernetHeader>() == 14);
+const _: () = assert!(size_of::<Ports>() == 4);
+const _: () = assert!(size_of::<IcmpHeader>() == 8);
 const _: () = assert!(size_of::<TcpHeader>() == 20);
 const _: () = assert!(size_of::<UdpHeader>() == 8);
 const _: () = assert!(size_of::<Ipv4Header>() == 20);
@@ -149,8 +190,14 @@ const _: () = assert!(size_of::<Ipv6Header>() == 40);
 
 // SAFETY: an integer.
 unsafe impl Header for u16 {}
+// SAFETY: an integer.
+unsafe impl Header for u32 {}
 // SAFETY: its fields fill the 14 bytes asserted above.
 unsafe impl Header for EthernetHeader {}
+// SAFETY: its fields fill the 4 bytes asserted above.
+unsafe impl Header for Ports {}
+// SAFETY: its fields fill the 8 bytes asserted above.
+unsafe impl Header for IcmpHeader {}
 // SAFETY: its fields fill the 20 bytes asserted above.
 unsafe impl Header for TcpHeader {}
 // SAFETY: its fields fill the 8 bytes asserted above.

@@ -3,14 +3,7 @@
 
 use weir_common::{Address, ConnectionKey, TCP, UDP};
 
-use super::frame::{ETHERNET_HEADER, Frame, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
-
-/// Which rules its header follows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    V4,
-    V6,
-}
+use super::frame::{ETHERNET_HEADER, Family, Frame, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 
 pub struct Packet {
     pub key: ConnectionKey,
@@ -21,6 +14,8 @@ pub struct Packet {
     pub transport: usize,
     /// Of TCP; 0 for UDP.
     pub flags: u8,
+    /// How many more it may live.
+    pub hops: u8,
 }
 
 /// Why a packet is not read. Each with where it was going, as far as an IP header says.
@@ -39,15 +34,24 @@ pub const ACK: u8 = 0x10;
 
 impl Packet {
     #[inline(always)]
-    pub fn read_v4(frame: Frame, ip: &Ipv4Header) -> Result<Self, Unread> {
+    pub fn read(frame: Frame, family: Family) -> Result<Self, Unread> {
+        match family {
+            Family::V4 => Self::read_v4(frame),
+            Family::V6 => Self::read_v6(frame),
+        }
+    }
+
+    #[inline(always)]
+    fn read_v4(frame: Frame) -> Result<Self, Unread> {
+        let Some(ip) = frame.load::<Ipv4Header>(ETHERNET_HEADER) else {
+            return Err(Unread::NotOurs);
+        };
         let destination = mapped(ip.destination);
         let malformed = Unread::Malformed(destination);
-        let header = ((ip.version_and_length & 0x0f) * 4) as usize;
-        if ip.version_and_length >> 4 != 4 || header < size_of::<Ipv4Header>() {
+        let Some(header) = ip.header_length() else {
             return Err(malformed);
-        }
-        // More fragments to come, or an offset (RFC 791 section 3.1).
-        if u16::from_be(ip.fragment) & 0x3fff != 0 {
+        };
+        if is_fragment(&ip) {
             return Err(Unread::Fragment(destination));
         }
         let length = u16::from_be(ip.length);
@@ -63,14 +67,18 @@ impl Packet {
             length,
             transport: ETHERNET_HEADER + header,
             flags: 0,
+            hops: ip.time_to_live,
         }
         .with_transport(frame, length as usize - header.min(length as usize))
     }
 
     #[inline(always)]
-    pub fn read_v6(frame: Frame, ip: &Ipv6Header) -> Result<Self, Unread> {
+    fn read_v6(frame: Frame) -> Result<Self, Unread> {
         /// Of the fragment header (RFC 8200 section 4.5).
         const FRAGMENT: u8 = 44;
+        let Some(ip) = frame.load::<Ipv6Header>(ETHERNET_HEADER) else {
+            return Err(Unread::NotOurs);
+        };
         if ip.next == FRAGMENT {
             return Err(Unread::Fragment(ip.destination));
         }
@@ -87,6 +95,7 @@ impl Packet {
             length: payload.saturating_add(size_of::<Ipv6Header>() as u16),
             transport: ETHERNET_HEADER + size_of::<Ipv6Header>(),
             flags: 0,
+            hops: ip.hop_limit,
         }
         .with_transport(frame, payload as usize)
     }
@@ -135,6 +144,12 @@ impl Packet {
     pub fn is_syn_ack(&self) -> bool {
         self.flags & (SYN | ACK) == SYN | ACK
     }
+}
+
+/// More fragments to come, or an offset (RFC 791 section 3.1).
+#[inline(always)]
+pub fn is_fragment(ip: &Ipv4Header) -> bool {
+    u16::from_be(ip.fragment) & 0x3fff != 0
 }
 
 /// No stack sends these together, nor none of all; scanners do.

@@ -9,28 +9,19 @@
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_TX};
 use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::programs::XdpContext;
-use weir_common::{Address, Connection, Reason, ServiceEndpoint, ServiceKey, TCP};
+use weir_common::{Address, Connection, Reason, ServiceEndpoint, ServiceKey, TCP, UDP};
 
-use super::frame::{Frame, Network};
+use super::frame::{Family, Frame};
 use super::packet::{Packet, Unread};
 use super::rewrite::rewrite;
-use super::route::Route;
-use super::{connection, pick, scratch};
+use super::route::{Route, Way};
+use super::{PASSED, Verdict, connection, pick, scratch};
 use crate::tables::{CONNECTION, SERVICE};
 
-/// What becomes of a packet, and why.
-pub type Verdict = (u32, Reason);
-
-const PASSED: Verdict = (XDP_PASS, Reason::Passed);
-
 #[inline(always)]
-pub fn serve(context: &XdpContext, frame: Frame, network: &Network) -> Verdict {
-    let packet = match network {
-        Network::V4(ip) => Packet::read_v4(frame, ip),
-        Network::V6(ip) => Packet::read_v6(frame, ip),
-    };
-    match packet {
-        Ok(packet) if hops(network) > 1 => forward(context, frame, &packet),
+pub fn serve(context: &XdpContext, frame: Frame, family: Family) -> Verdict {
+    match Packet::read(frame, family) {
+        Ok(packet) if packet.hops > 1 => forward(context, frame, &packet),
         // Whoever answers for the address tells the sender that its packet has come to its end.
         Ok(_) => PASSED,
         Err(unread) => refuse(unread),
@@ -38,11 +29,8 @@ pub fn serve(context: &XdpContext, frame: Frame, network: &Network) -> Verdict {
 }
 
 #[inline(always)]
-fn hops(network: &Network) -> u8 {
-    match network {
-        Network::V4(ip) => ip.time_to_live,
-        Network::V6(ip) => ip.hop_limit,
-    }
+pub fn dropped(reason: Reason) -> Verdict {
+    (XDP_DROP, reason)
 }
 
 #[inline(always)]
@@ -56,9 +44,9 @@ fn forward(context: &XdpContext, frame: Frame, packet: &Packet) -> Verdict {
     if packet.is_syn() && connection::is_over(to) {
         return open(context, frame, packet);
     }
-    let route = match Route::find(context, packet, to) {
+    let route = match Route::find(context, Way::of(packet), to) {
         Ok(route) => route,
-        Err(reason) => return (XDP_DROP, reason),
+        Err(reason) => return dropped(reason),
     };
     if packet.key.protocol == TCP {
         connection::follow(element, to, packet);
@@ -87,6 +75,8 @@ fn open(context: &XdpContext, frame: Frame, packet: &Packet) -> Verdict {
     };
     match connect(context, packet, endpoint) {
         Ok((to, route)) => send(context, frame, packet, to, &route, Reason::Opened),
+        // Who sends datagrams tries again, but not after an answer of the host's that nobody listens.
+        Err(reason @ Reason::NoNeighbour) if packet.key.protocol == UDP => dropped(reason),
         Err(reason) => (XDP_PASS, reason),
     }
 }
@@ -99,7 +89,7 @@ fn connect(
 ) -> Result<(&'static Connection, Route), Reason> {
     let to = scratch::to_endpoint()?;
     connection::aim(to, endpoint);
-    let route = Route::find(context, packet, to)?;
+    let route = Route::find(context, Way::of(packet), to)?;
     connection::open(packet, to)?;
     Ok((to, route))
 }
@@ -114,8 +104,14 @@ fn send(
     reason: Reason,
 ) -> Verdict {
     if rewrite(frame, packet, to, route).is_none() {
-        return (XDP_DROP, Reason::Malformed);
+        return dropped(Reason::Malformed);
     }
+    leave(context, route, reason)
+}
+
+/// By the interface it came by, or by another.
+#[inline(always)]
+pub fn leave(context: &XdpContext, route: &Route, reason: Reason) -> Verdict {
     if route.interface == context.ingress_ifindex() as u32 {
         return (XDP_TX, reason);
     }
@@ -127,7 +123,7 @@ fn send(
 #[inline(always)]
 fn refuse(unread: Unread) -> Verdict {
     match unread {
-        Unread::Malformed(address) if is_vip(address) => (XDP_DROP, Reason::Malformed),
+        Unread::Malformed(address) if is_vip(address) => dropped(Reason::Malformed),
         Unread::Fragment(address) if is_vip(address) => (XDP_PASS, Reason::Fragment),
         _ => PASSED,
     }

@@ -8,6 +8,7 @@ mod first_byte;
 mod fixtures;
 mod foreign;
 mod handshake;
+mod icmp;
 mod killed;
 mod namespace;
 mod packet;

@@ -103,7 +103,7 @@ pub fn checksum_at(frame: &[u8]) -> usize {
     transport_at(frame) + if protocol(frame) == TCP { 16 } else { 6 }
 }
 
-fn is_v4(frame: &[u8]) -> bool {
+pub fn is_v4(frame: &[u8]) -> bool {
     frame[12..14] == [0x08, 0x00]
 }
 
@@ -128,7 +128,7 @@ fn transport_sum(frame: &[u8]) -> u16 {
 }
 
 /// Of 16-bit words in ones' complement (RFC 1071).
-fn sum(bytes: &[u8], start: u32) -> u16 {
+pub fn sum(bytes: &[u8], start: u32) -> u16 {
     let mut sum = start;
     for word in bytes.chunks(2) {
         let low = word.get(1).copied().unwrap_or(0);

@@ -15,26 +15,26 @@ use crate::sealed::{checksum_at, datagram, ends, hops, is_sealed, payload, seale
 
 const DROP: u32 = 1;
 const PASS: u32 = 2;
-const REDIRECT: u32 = 4;
+pub const REDIRECT: u32 = 4;
 
 /// Ports the program gives to connections, unless it is told others.
 const PORTS: std::ops::Range<u16> = 10_240..32_768;
 
-fn at(text: &str) -> SocketAddr {
+pub fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
 /// The ends of a test, of one family.
 #[derive(Clone, Copy)]
-struct World {
-    client: SocketAddr,
-    vip: SocketAddr,
-    ours: IpAddr,
-    endpoints: [SocketAddr; 2],
+pub struct World {
+    pub client: SocketAddr,
+    pub vip: SocketAddr,
+    pub ours: IpAddr,
+    pub endpoints: [SocketAddr; 2],
 }
 
 impl World {
-    fn v4() -> Self {
+    pub fn v4() -> Self {
         Self {
             client: at("10.8.0.2:40000"),
             vip: at("10.8.0.1:80"),
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    fn both() -> [Self; 2] {
+    pub fn both() -> [Self; 2] {
         [Self::v4(), Self::v6()]
     }
 
@@ -73,12 +73,12 @@ impl World {
         }
     }
 
-    fn to_vip(self, flags: u8) -> Packet {
+    pub fn to_vip(self, flags: u8) -> Packet {
         Packet::new(self.client, self.vip, flags)
     }
 
     /// The VIP served by the first endpoint, by TCP and UDP.
-    fn with_one_endpoint(self) -> Option<Rig> {
+    pub fn with_one_endpoint(self) -> Option<Rig> {
         let rig = rig()?;
         let services = [Transport::Tcp, Transport::Udp].map(|one| self.service(one, &[0]));
         rig.dataplane.serve(&services).expect("there is room");
@@ -96,7 +96,7 @@ fn rig() -> Option<Rig> {
 }
 
 /// In a namespace with a way to clients and a way to endpoints.
-fn on_a_router(test: impl FnOnce() + Send + 'static) {
+pub fn on_a_router(test: impl FnOnce() + Send + 'static) {
     on_a_loopback_of_its_own(|| {
         for command in [
             "link add client type veth peer name c",
@@ -126,13 +126,13 @@ fn on_a_router(test: impl FnOnce() + Send + 'static) {
     });
 }
 
-fn show(rig: &Rig, frame: &[u8]) -> (u32, Vec<u8>) {
+pub fn show(rig: &Rig, frame: &[u8]) -> (u32, Vec<u8>) {
     let run = rig.dataplane.run_xdp(frame, 1).expect("the program runs");
     (run.action, run.frame)
 }
 
 /// Sends a frame that is forwarded, and checks what every forwarded frame has.
-fn forwarded(rig: &Rig, frame: &[u8]) -> Vec<u8> {
+pub fn forwarded(rig: &Rig, frame: &[u8]) -> Vec<u8> {
     let (action, after) = show(rig, frame);
     assert_eq!(action, REDIRECT, "{:?}", rig.dataplane.reasons());
     assert_eq!(after.len(), frame.len());
@@ -143,7 +143,7 @@ fn forwarded(rig: &Rig, frame: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a frame the host is to have as it came.
-fn passed(rig: &Rig, frame: &[u8]) {
+pub fn passed(rig: &Rig, frame: &[u8]) {
     assert_eq!(show(rig, frame), (PASS, frame.to_vec()));
 }
 
