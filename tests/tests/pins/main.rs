@@ -19,7 +19,7 @@ use weir_tests::weir::weir_command;
 
 const NEEDS: &[Need] = &[Need::Root];
 const PATIENCE: Duration = Duration::from_secs(10);
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 13] = [
     "CONNECTION",
     "ENDPOINT_ATTEMPTS",
     "ENDPOINT_IDENTITY",
@@ -31,6 +31,8 @@ const TABLES: [&str; 11] = [
     "ENDPOINT_WIRE",
     "META",
     "REASON",
+    "SERVICE",
+    "SERVICE_ENDPOINT",
 ];
 
 /// Two endpoints of different speed; `/long` takes a minute.

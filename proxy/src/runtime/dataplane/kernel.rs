@@ -16,7 +16,7 @@ use weir_common::{
 use super::flows::FlowTable;
 use super::mapping::{MappingError, map_rows};
 use super::nat_ports;
-use super::pins::{Pins, TABLES, Unfit};
+use super::pins::{Pins, TABLES, Unfit, service_rows};
 use super::programs::Programs;
 use super::room;
 use super::steering::Steering;
@@ -133,7 +133,7 @@ impl Kernel {
             services: Mutex::new(ServiceTables::new(
                 hash_table(&mut ebpf, "SERVICE")?,
                 hash_table(&mut ebpf, "SERVICE_ENDPOINT")?,
-                service_rows(sizes),
+                u32::try_from(service_rows(sizes.capacity)).unwrap_or(u32::MAX),
             )),
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
@@ -245,7 +245,7 @@ fn load_object(
         .map_max_entries("ENDPOINT_ATTEMPTS", rows(sizes.workers * sizes.capacity))
         .map_max_entries("ENDPOINT_WIRE", rows(sizes.cpus * sizes.capacity))
         .map_max_entries("ENDPOINT_SCORE", capacity)
-        .map_max_entries("SERVICE_ENDPOINT", service_rows(sizes))
+        .map_max_entries("SERVICE_ENDPOINT", rows(service_rows(sizes.capacity)))
         .map_max_entries("CONNECTION", connections)
         .map_max_entries("FLOW", rows(sizes.flows))
         .map_max_entries("FLOW_SAMPLE", rows(sizes.flows))
@@ -266,11 +266,6 @@ fn load_object(
         .map_max_entries("AYA_LOGS", LOG_BYTES)
         .load(object)
         .map_err(Unavailable::load)
-}
-
-/// Rows of `SERVICE_ENDPOINT`: twice those a change can need, so that it is written beside what is drawn from.
-fn service_rows(sizes: Sizes) -> u32 {
-    u32::try_from(2 * sizes.capacity.max(1)).unwrap_or(u32::MAX)
 }
 
 fn map_tables(ebpf: &mut Ebpf, sizes: Sizes) -> Result<SharedTables, Unavailable> {

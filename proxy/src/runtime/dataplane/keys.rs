@@ -27,6 +27,15 @@ pub fn endpoint_id(at: SocketAddr) -> EndpointId {
     }
 }
 
+/// The address behind what [`address`] makes of one.
+pub fn ip(address: Address) -> IpAddr {
+    let mut octets = [0; 16];
+    for (place, word) in octets.chunks_exact_mut(4).zip(address) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    IpAddr::from(octets).to_canonical()
+}
+
 /// IPv4 becomes mapped IPv6. A socket of both families reports its IPv4 peers that way already, and gets the same key.
 pub fn address(ip: IpAddr) -> Address {
     let v6 = match ip {

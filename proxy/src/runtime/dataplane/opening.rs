@@ -89,6 +89,7 @@ impl Dataplane {
         }
         let kernel = load_kernel(&options)?;
         let deny = options.xdp.deny.clone();
+        let is_serving = options.xdp.is_serving;
         let wanted = match options.interfaces.is_empty() {
             true => Wanted::Towards(options.destinations.clone()),
             false => Wanted::Named(distinct(options.interfaces)),
@@ -109,6 +110,9 @@ impl Dataplane {
             && let Some(pins) = &kernel.programs().pins
         {
             dataplane.xdp().go_on_serving(pins);
+        }
+        if let Err(error) = dataplane.adopt_services(is_serving) {
+            tracing::warn!(%error, "the L4 services of an earlier process cannot be taken over");
         }
         // Before anything is attached: the program of an earlier process denies until this one's takes its place.
         match dataplane.deny(&deny) {

@@ -136,9 +136,12 @@ impl Programs {
             let mut tables = Vec::new();
             for name in TABLES {
                 let fd = match self.table(name) {
-                    Some(Map::Array(map) | Map::LruHashMap(map) | Map::PerCpuArray(map)) => {
-                        map.fd().as_fd()
-                    }
+                    Some(
+                        Map::Array(map)
+                        | Map::HashMap(map)
+                        | Map::LruHashMap(map)
+                        | Map::PerCpuArray(map),
+                    ) => map.fd().as_fd(),
                     _ => return Err(io::ErrorKind::NotFound.into()),
                 };
                 tables.push((name, fd));

@@ -86,6 +86,35 @@ impl<K: Plain, V: Plain> HashTable<K, V> {
             .map(|found| found.map(|()| value))
     }
 
+    /// All elements, of a table nobody else adds to or removes from meanwhile.
+    pub fn all(&self) -> io::Result<Vec<(K, V)>> {
+        let mut elements = Vec::new();
+        let mut key = None;
+        while let Some(next) = self.key_after(key.as_ref())? {
+            if let Some(value) = self.find(&next)? {
+                elements.push((next, value));
+            }
+            key = Some(next);
+        }
+        Ok(elements)
+    }
+
+    /// The first one without a key; None after the last.
+    fn key_after(&self, key: Option<&K>) -> io::Result<Option<K>> {
+        let mut next = K::default();
+        let mut attributes = ElementAttributes {
+            map_fd: self.fd.as_raw_fd() as u32,
+            padding: 0,
+            key: key.map_or(0, |key| std::ptr::from_ref(key) as u64),
+            value: std::ptr::from_mut(&mut next) as u64,
+            flags: 0,
+        };
+        // SAFETY: `key` is null or points to a `K`, and `value` to another one, both alive for the call; `over` checked
+        // that the table's keys are of their size, and `Plain` that the kernel may write all their bytes.
+        let found = unsafe { bpf(BPF_MAP_GET_NEXT_KEY, &mut attributes) };
+        Ok(absent_is_none(found)?.map(|()| next))
+    }
+
     /// Says whether there was one.
     pub fn remove(&self, key: &K) -> io::Result<bool> {
         absent_is_none(self.element(BPF_MAP_DELETE_ELEM, key, 0)).map(|found| found.is_some())
@@ -152,6 +181,7 @@ pub fn info<T: Plain>(object: BorrowedFd<'_>) -> io::Result<T> {
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
+const BPF_MAP_GET_NEXT_KEY: libc::c_int = 4;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 

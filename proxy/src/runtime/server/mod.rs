@@ -134,6 +134,7 @@ pub struct Server {
     /// Bound, and not handed to workers yet.
     listeners: Vec<ByWorker>,
     dataplane: Arc<Dataplane>,
+    kernel_services: KernelServices,
     lineage: Lineage,
     serving: Arc<Serving>,
     counters: Vec<Arc<WorkerCounters>>,
@@ -186,6 +187,11 @@ impl Server {
         for endpoint in lineage.arrived() {
             dataplane.identify(peer(endpoint));
         }
+        let mut kernel_services = KernelServices::default();
+        if options.is_l4_in_kernel {
+            // Before anybody is told that we are ready: the first datagram finds its service.
+            kernel_services.tick(&dataplane, lineage.current(), clock::now());
+        }
         let counters: Vec<Arc<WorkerCounters>> = (0..workers).map(|_| Arc::default()).collect();
         let log = options.access_log.take();
         let log = log.map(|target| AccessLog::start(target, &counters));
@@ -198,6 +204,7 @@ impl Server {
             addresses,
             listeners,
             dataplane: Arc::new(dataplane),
+            kernel_services,
             serving: Arc::new(Serving::new(
                 lineage.current().clone(),
                 clock::seconds_since_1970(),
@@ -244,7 +251,6 @@ impl Server {
         let (applier, mut loaded) = mpsc::channel(1);
         tokio::spawn(reloads.run(applier, self.serving.clone()));
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
-        let mut kernel_services = KernelServices::default();
         let mut kernel_tick = tokio::time::interval(kernel_services::TICK);
         loop {
             tokio::select! {
@@ -254,7 +260,7 @@ impl Server {
                     self.follow_routes();
                 }
                 _ = kernel_tick.tick(), if self.options.is_l4_in_kernel => {
-                    kernel_services.tick(&self.dataplane, self.lineage.current(), clock::now());
+                    self.kernel_services.tick(&self.dataplane, self.lineage.current(), clock::now());
                 }
                 Some(loaded) = loaded.recv() => self.reload(loaded, &workers, &mut checks),
                 _ = stop.recv() => break,

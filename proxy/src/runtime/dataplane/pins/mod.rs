@@ -22,7 +22,7 @@ use lock::Lock;
 pub use filters::FilterPin;
 pub use lock::LockError;
 pub use removal::{DetachError, Removed, detach, instances};
-pub use tables::{TABLES, Unfit, bytes_of};
+pub use tables::{TABLES, Unfit, bytes_of, service_rows};
 
 /// An instance's folder, ours while this lives.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use weir_common::{
     Connection, EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading,
     EndpointScore, EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta, MetaCells, Reason,
+    Service, ServiceEndpoint,
 };
 
 use super::super::mapping::map_rows;
@@ -15,10 +16,12 @@ use crate::balance::shared::Sizes;
 
 /// The tables that are pinned, `META` last: where it is, the others are. `FLOW`, `FLOW_SAMPLE` and `ENDPOINT_ID` speak of
 /// connections and rows of one process, and end with it.
-pub const TABLES: [&str; 11] = [
+pub const TABLES: [&str; 13] = [
     "ENDPOINT_READING",
     "ENDPOINT_OUTLOOK",
     "ENDPOINT_SCORE",
+    "SERVICE_ENDPOINT",
+    "SERVICE",
     "CONNECTION",
     "ENDPOINT_STATE",
     "ENDPOINT_IDENTITY",
@@ -110,10 +113,17 @@ pub fn bytes_of(table: &str, sizes: Sizes) -> u64 {
     (value as u64).saturating_mul(rows.unwrap_or(0) as u64)
 }
 
+/// Rows of `SERVICE_ENDPOINT`: twice those a change can need, so that it is written beside what is drawn from.
+pub fn service_rows(capacity: usize) -> usize {
+    2 * capacity.max(1)
+}
+
 /// Bytes of a value, and rows; None where any number of them will do.
 fn expected(table: &str, sizes: Sizes) -> (usize, Option<usize>) {
     let (value, rows) = match table {
         "CONNECTION" => return (size_of::<Connection>(), None),
+        "SERVICE" => return (size_of::<Service>(), None),
+        "SERVICE_ENDPOINT" => (size_of::<ServiceEndpoint>(), service_rows(sizes.capacity)),
         "ENDPOINT_SCORE" => (size_of::<EndpointScore>(), sizes.capacity),
         "ENDPOINT_READING" => (size_of::<EndpointReading>(), sizes.capacity),
         "ENDPOINT_OUTLOOK" => (size_of::<EndpointOutlook>(), sizes.capacity),

@@ -101,6 +101,20 @@ impl Dataplane {
         Ok(())
     }
 
+    /// Goes on with the services an earlier process left until others are told, or forgets them.
+    pub(super) fn adopt_services(&self, is_serving: bool) -> io::Result<()> {
+        let Ok(kernel) = &self.kernel else {
+            return Ok(());
+        };
+        let tables = kernel.services.lock();
+        let mut tables = tables.unwrap_or_else(PoisonError::into_inner);
+        tables.adopt()?;
+        match is_serving {
+            true => Ok(()),
+            false => tables.publish(&[]),
+        }
+    }
+
     /// Serves these in the kernel, and no others any more. Connections that stand go on.
     ///
     /// # Errors

@@ -63,6 +63,20 @@ impl ServiceTables {
         }
     }
 
+    /// Takes over what an earlier process left in the tables: it is served until the first services are published.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn adopt(&mut self) -> io::Result<()> {
+        for (key, service) in self.services.all()? {
+            self.known.insert(known_key(&key));
+            if service.count > 0 && service.first >= self.capacity / 2 {
+                self.start = self.capacity / 2;
+            }
+        }
+        Ok(())
+    }
+
     /// What is served now.
     pub fn served(&self) -> Vec<(Transport, SocketAddr)> {
         let services = self.known.iter();
@@ -142,6 +156,10 @@ fn table_key((address, port, protocol): Key) -> ServiceKey {
         protocol,
         padding: 0,
     }
+}
+
+fn known_key(key: &ServiceKey) -> Key {
+    (keys::ip(key.address), u16::from_be(key.port), key.protocol)
 }
 
 fn protocol(transport: Transport) -> u8 {
