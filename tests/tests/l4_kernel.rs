@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
 use weir_tests::editing::Folder;
+use weir_tests::namespace::Namespace;
 use weir_tests::skip::{Need, can_run};
 use weir_tests::topology::{Peer, Star};
 use weir_tests::wait::becomes_true;
@@ -27,9 +28,9 @@ struct Echo {
 }
 
 impl Echo {
-    fn start(peer: &Peer, address: IpAddr, number: u8) -> Result<Self> {
+    fn start(host: &Namespace, address: IpAddr, number: u8) -> Result<Self> {
         let served = Arc::new(AtomicU64::new(0));
-        let place = peer.namespace.place();
+        let place = host.place();
         let listener = place.run(|| TcpListener::bind((address, PORT)))?;
         let datagrams = place.run(|| UdpSocket::bind((address, PORT)))?;
         let count = served.clone();
@@ -84,14 +85,14 @@ fn stage(endpoints: u8, is_v6: bool) -> Result<Stage> {
     let hosts = || std::iter::once(&star.client).chain(&star.endpoints);
     for peer in hosts() {
         // On a veth pair nobody finishes checksums, and nothing takes what XDP sends.
-        ethtool(peer, "eth0")?;
+        ethtool(&peer.namespace)?;
     }
     let address = |peer: &Peer| match is_v6 {
         true => peer.address_v6(),
         false => peer.address(),
     };
     let echoes = star.endpoints.iter().zip(1..);
-    let echoes = echoes.map(|(peer, number)| Echo::start(peer, address(peer), number));
+    let echoes = echoes.map(|(peer, number)| Echo::start(&peer.namespace, address(peer), number));
     let echoes = echoes.collect::<Result<Vec<_>>>()?;
     let vip = match is_v6 {
         true => star.client.gateway_v6(),
@@ -127,10 +128,10 @@ fn stage(endpoints: u8, is_v6: bool) -> Result<Stage> {
     Ok(stage)
 }
 
-fn ethtool(peer: &Peer, interface: &str) -> Result<()> {
+fn ethtool(host: &Namespace) -> Result<()> {
     let mut command = Command::new("ethtool");
-    command.args(["-K", interface, "tx", "off", "tso", "off", "gro", "on"]);
-    run_to_end(command, &peer.namespace.place())?;
+    command.args(["-K", "eth0", "tx", "off", "tso", "off", "gro", "on"]);
+    run_to_end(command, &host.place())?;
     Ok(())
 }
 
@@ -331,5 +332,59 @@ fn an_endpoint_that_refuses_connections_leaves_the_pool_on_the_wires_word() -> R
     let good = good.expect("it is listed");
     assert_eq!(good.latency_source.as_deref(), Some("kernel"));
     assert!(good.health_score > 0.9, "{good:?}");
+    Ok(())
+}
+
+/// A host behind the first endpoint's, on a link that takes 1300 bytes, of which nothing tells at either end.
+fn behind_a_narrow_hop(stage: &Stage) -> Result<Namespace> {
+    let router = &stage.star.endpoints[0].namespace;
+    let far = Namespace::new("far")?;
+    for family in ["ipv4", "ipv6"] {
+        let switch = format!("/proc/sys/net/{family}/conf/all/forwarding");
+        router.place().run(|| std::fs::write(switch, "1"))?;
+    }
+    router.ip(&format!(
+        "link add far type veth peer name eth0 netns {}
+         address add 10.90.0.1/24 dev far
+         address add fd90::1/64 dev far nodad
+         link set far mtu 1300 up
+         route replace fd77::/64 via fd77:1::1
+",
+        far.name()
+    ))?;
+    far.ip("address add 10.90.0.2/24 dev eth0
+         address add fd90::2/64 dev eth0 nodad
+         link set eth0 up
+         route add default via 10.90.0.1 mtu 1300 advmss 1460
+         route add default via fd90::1 mtu 1300 advmss 1440
+")?;
+    ethtool(&far)?;
+    stage.star.proxy.ip("route add 10.90.0.0/24 via 10.77.1.2
+         route add fd90::/64 via fd77:1::2
+")?;
+    Ok(far)
+}
+
+#[test]
+fn clients_learn_of_a_narrow_hop_behind_the_proxy() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    for is_v6 in [false, true] {
+        let stage = stage(1, is_v6)?;
+        let far = behind_a_narrow_hop(&stage)?;
+        let address: IpAddr = if is_v6 { "fd90::2" } else { "10.90.0.2" }.parse()?;
+        let _echo = Echo::start(&far, address, 9)?;
+        stage
+            .folder
+            .write(FILE, &documents(stage.vip, &[address]))?;
+        assert_eq!(stage.weir.reload("")?.status(), 200);
+        let is_far = || stage.connect().is_ok_and(|(_, number)| number == 9);
+        assert!(becomes_true(PATIENCE, is_far));
+        let (stream, _) = stage.connect()?;
+        assert_eq!(stage.packets("icmp_translated"), 0.0);
+        assert!(exchange(&stream, 2 << 20)?, "a byte is wrong");
+        assert!(stage.packets("icmp_translated") > 0.0);
+    }
     Ok(())
 }

@@ -66,12 +66,10 @@ impl Programs {
             xdp_refusal: None,
         };
         for direction in Direction::BOTH {
-            programs
-                .of(direction)
-                .and_then(SchedClassifier::load)
+            patiently(|| programs.of(direction)?.load())
                 .map_err(|error| Unavailable::program(direction.program(), error))?;
         }
-        let xdp = programs.xdp_program().and_then(Xdp::load);
+        let xdp = patiently(|| programs.xdp_program()?.load());
         programs.xdp_refusal = xdp
             .err()
             .map(|error| Unavailable::program(XDP_INGRESS, error).to_string());
@@ -224,4 +222,17 @@ where
         frame: after,
         duration: result.duration,
     })
+}
+
+/// The verifier gives up when its process is wanted elsewhere, and means no refusal by that.
+fn patiently(mut load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    const TRIES: usize = 5;
+    for _ in 1..TRIES {
+        match load() {
+            Err(ProgramError::LoadError { io_error, .. })
+                if io_error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return done,
+        }
+    }
+    load()
 }
