@@ -115,6 +115,8 @@ pub struct WorkerCounters {
     pub ring_buffers: Gauge,
     /// Receives that found no buffer.
     pub buffers_exhausted: Counter,
+    /// Turns that brought more completions than fit their queue.
+    pub ring_overflows: Counter,
     /// Connections that could not be accepted for want of descriptors or memory.
     pub accept_failed: Counter,
     /// How long turns of the loop took, from waking up to going to sleep again.

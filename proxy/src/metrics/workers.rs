@@ -283,6 +283,11 @@ impl Sums<'_> {
             |worker| &worker.buffers_exhausted,
         );
         self.counter(
+            "weir_ring_overflows_total",
+            "Turns that brought more completions than fit their queue.",
+            |worker| &worker.ring_overflows,
+        );
+        self.counter(
             "weir_accept_failed_total",
             "Connections not accepted for want of descriptors or memory.",
             |worker| &worker.accept_failed,

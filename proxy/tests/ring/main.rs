@@ -8,6 +8,7 @@ mod cores;
 mod crowd;
 mod descriptors;
 mod proxy;
+mod queues;
 mod relaying;
 mod running;
 

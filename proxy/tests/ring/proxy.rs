@@ -293,3 +293,29 @@ fn a_drain_waits_for_what_runs_and_for_nothing_else() {
     drop(busy);
     assert_eq!(serving.end(), [2, 0, 0]);
 }
+
+#[test]
+fn requests_sent_ahead_that_fill_more_than_a_buffer_are_answered_in_order() {
+    if !has_ring() {
+        return;
+    }
+    const REQUESTS: usize = 4000;
+    let serving = Serving::start(endpoint(echo_paths), Settings::default());
+    let mut stream = client(serving.running.address);
+    let requests: String = (0..REQUESTS)
+        .map(|number| format!("GET /{number} HTTP/1.1\r\nHost: a\r\nX-Filler: 0123456789\r\n\r\n"))
+        .collect();
+    let mut writer = stream.try_clone().expect("a descriptor");
+    let writing = thread::spawn(move || writer.write_all(requests.as_bytes()));
+    let mut reader = BufReader::new(&mut stream);
+    for number in 0..REQUESTS {
+        assert_eq!(read_head(&mut reader).as_deref(), Some("200"));
+        let path = format!("/{number}");
+        let mut body = vec![0; path.len()];
+        reader.read_exact(&mut body).expect("a body");
+        assert_eq!(body, path.as_bytes());
+    }
+    writing.join().expect("it ends").expect("all is written");
+    drop(stream);
+    assert_eq!(serving.end(), [REQUESTS as u64, 0, 0]);
+}

@@ -18,7 +18,7 @@ use super::connection::{Connection, Spare};
 use super::key::{GENERATION_MASK, OpKey, OpKind};
 use super::listener::{Listener, peer_of};
 use super::probe::RingError;
-use super::submission::{RawCompletion, Submission};
+use super::submission::{QueueSizes, RawCompletion, Submission};
 use super::wake::Waker;
 use crate::seam::{ConnId, ConnectFault};
 use crate::snapshot::ListenerId;
@@ -33,6 +33,8 @@ pub struct Gauges {
     pub buffers_held: usize,
     /// Receives that found no buffer, ever.
     pub buffers_exhausted: u64,
+    /// Turns that brought more completions than fit their queue, ever: those left wait for the next.
+    pub overflows: u64,
 }
 
 /// The ring of one worker. Created on the worker's own thread.
@@ -60,7 +62,12 @@ pub struct Connections {
 
 impl Connections {
     pub fn new(waker: Waker) -> Result<Self, RingError> {
-        let ring = Submission::new()?;
+        Self::with_queues(waker, QueueSizes::default())
+    }
+
+    /// The same with queues of these sizes.
+    pub fn with_queues(waker: Waker, sizes: QueueSizes) -> Result<Self, RingError> {
+        let ring = Submission::new(sizes)?;
         let buffers = BufferPool::register(&ring.uring).map_err(RingError::Setup)?;
         let mut connections = Self {
             slots: Vec::new(),
@@ -196,6 +203,7 @@ impl Connections {
             connections: self.open,
             buffers_held: usize::from(self.buffers.held()),
             buffers_exhausted: self.buffers_exhausted,
+            overflows: self.ring.overflows(),
         }
     }
 

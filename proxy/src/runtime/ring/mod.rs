@@ -20,4 +20,5 @@ pub use completions::Completion;
 pub use connections::{Connections, Gauges};
 pub use listener::{Listener, ListenerWatch};
 pub use probe::{RingError, limits};
+pub use submission::QueueSizes;
 pub use wake::Waker;

@@ -10,13 +10,28 @@ use io_uring::{IoUring, cqueue, squeue, types};
 use super::key::{OpKey, OpKind};
 use super::probe::RingError;
 
-const SUBMISSION_ENTRIES: u32 = 1024;
-/// Large, since multishot operations complete many times for one submission.
-const COMPLETION_ENTRIES: u32 = 16 * 1024;
+/// Entries of the ring's two queues, each a power of two.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueSizes {
+    pub submissions: u32,
+    pub completions: u32,
+}
+
+impl Default for QueueSizes {
+    /// Room for many completions, since multishot operations complete many times for one submission.
+    fn default() -> Self {
+        Self {
+            submissions: 1024,
+            completions: 16 * 1024,
+        }
+    }
+}
 
 pub struct Submission {
     pub uring: IoUring,
     backlog: VecDeque<squeue::Entry>,
+    /// Enters after which there were more completions than their queue has room for.
+    overflows: u64,
 }
 
 /// One completion, copied out of the ring.
@@ -44,15 +59,15 @@ impl RawCompletion {
 
 impl Submission {
     /// A ring for the calling thread alone.
-    pub fn new() -> Result<Self, RingError> {
+    pub fn new(sizes: QueueSizes) -> Result<Self, RingError> {
         let uring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_coop_taskrun()
             .setup_no_sqarray()
             .setup_submit_all()
-            .setup_cqsize(COMPLETION_ENTRIES)
-            .build(SUBMISSION_ENTRIES)
+            .setup_cqsize(sizes.completions)
+            .build(sizes.submissions)
             .map_err(RingError::from_setup)?;
         // Only saves looking the descriptor up; a kernel that refuses costs a few nanoseconds an enter.
         if let Err(error) = uring.submitter().register_ring_fd() {
@@ -61,6 +76,7 @@ impl Submission {
         Ok(Self {
             uring,
             backlog: VecDeque::new(),
+            overflows: 0,
         })
     }
 
@@ -141,6 +157,8 @@ impl Submission {
                 submitter.submit_with_args(1, &types::SubmitArgs::new().timespec(&timespec))
             }
         };
+        // The kernel keeps what does not fit, and hands it over with the next enter.
+        self.overflows += u64::from(self.uring.submission().cq_overflow());
         match entered {
             Ok(_) => Ok(()),
             // ETIME: nothing completed in time. EINTR: a signal. EBUSY, EAGAIN: completions must be taken first, and
@@ -150,6 +168,11 @@ impl Submission {
                 _ => Err(error),
             },
         }
+    }
+
+    /// How often completions had to wait in the kernel for room in their queue, ever.
+    pub fn overflows(&self) -> u64 {
+        self.overflows
     }
 
     /// Moves all completions into `into`.

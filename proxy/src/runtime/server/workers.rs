@@ -185,6 +185,7 @@ impl Observe for Published {
         counters
             .buffers_exhausted
             .raise_to(gauges.buffers_exhausted);
+        counters.ring_overflows.raise_to(gauges.overflows);
         counters.turns.add(turn.ended.since(turn.began));
         if let Some(due) = self.due.filter(|due| *due <= turn.began) {
             counters.wakes_late.add(turn.began.since(due));
