@@ -67,14 +67,22 @@ fn without_the_lookup_program_everything_else_goes_on() -> Result<()> {
 }
 
 #[test]
-fn without_a_measuring_program_requests_are_served_and_nothing_is_left_behind() -> Result<()> {
+fn without_a_measuring_program_connections_are_still_steered_and_nothing_is_left_behind()
+-> Result<()> {
     if !can_run(NEEDS) {
         return Ok(());
     }
     let scenario = start(&Refused::new("classifier")?)?;
     assert_eq!(scenario.client()?.get("/")?.status(), 200);
     let said = scenario.weir.process.output();
-    assert!(said.contains("no BPF") && said.contains(WHY), "{said}");
+    assert!(said.contains("nothing is measured"), "{said}");
+    assert!(said.contains(WHY), "{said}");
+    let metrics = scenario.weir.metrics()?;
+    assert_eq!(metrics.sum("weir_ebpf_active", &[]), Some(0.0));
+    assert_eq!(metrics.sum("weir_steering_by_load", &[]), Some(1.0));
+    let decision = [("decision", "by_load")];
+    let steered = metrics.sum("weir_steering_decisions_total", &decision);
+    assert!(steered >= Some(1.0), "{steered:?}");
     assert_eq!(
         scenario.dump()?[0].latency_source.as_deref(),
         Some("worker")

@@ -31,7 +31,7 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
             .map(|(reason, count)| (reason.name().to_owned(), count))
             .collect()
     };
-    let steering = dataplane.steering();
+    let (measuring, steering) = (dataplane.measuring(), dataplane.steering());
     let counts = dataplane.unmeasured();
     let unmeasured = [
         ("no_kernel", &counts.no_kernel),
@@ -40,8 +40,8 @@ pub fn ebpf_status(dataplane: &Dataplane) -> EbpfStatus {
     ]
     .map(|(reason, count)| (reason.to_owned(), count.load(Relaxed)));
     EbpfStatus {
-        active: dataplane.has_kernel(),
-        reason: dataplane.without_kernel().map(ToString::to_string),
+        active: measuring.is_ok(),
+        reason: measuring.err(),
         pins: dataplane.pins(),
         interfaces: interfaces.collect(),
         xdp: xdp_report(dataplane),

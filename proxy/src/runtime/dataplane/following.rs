@@ -17,10 +17,10 @@ use super::watched::{InterfaceStatus, NotAttached, Watched};
 const SETTLING: Duration = Duration::from_millis(100);
 
 impl Dataplane {
-    /// The interfaces asked for or found, and how the programs hang on them now. Empty without BPF.
+    /// The interfaces asked for or found, and how the programs hang on them now. Empty where nothing is measured.
     pub fn status(&self) -> Vec<InterfaceStatus> {
-        match self.kernel {
-            Ok(_) => self.watched().status(),
+        match self.measuring() {
+            Ok(()) => self.watched().status(),
             Err(_) => Vec::new(),
         }
     }
@@ -28,7 +28,9 @@ impl Dataplane {
     /// Where no interfaces were given, measures on those that lead to these addresses, and no longer looks for ways to
     /// the addresses given before.
     pub fn follow_destinations(&self, destinations: &[SocketAddr]) {
-        if let Ok(kernel) = &self.kernel {
+        if let Ok(kernel) = &self.kernel
+            && kernel.measuring.is_ok()
+        {
             self.watched().follow(destinations, &mut kernel.programs());
             self.say_what_is_missing(destinations);
         }
@@ -74,7 +76,9 @@ impl Dataplane {
 
     pub(super) fn attach_what_is_there(&self) {
         if let Ok(kernel) = &self.kernel {
-            self.watched().attach_what_is_there(&mut kernel.programs());
+            if kernel.measuring.is_ok() {
+                self.watched().attach_what_is_there(&mut kernel.programs());
+            }
             self.xdp().attach_where_wanted(&mut kernel.programs());
         }
     }
@@ -102,6 +106,9 @@ impl Dataplane {
     }
 
     pub(super) fn say_what_is_missing(&self, destinations: &[SocketAddr]) {
+        if self.measuring().is_err() {
+            return;
+        }
         let status = self.status();
         let is_missing = |status: &&InterfaceStatus| status.attached == Err(NotAttached::Missing);
         for missing in status.iter().filter(is_missing) {

@@ -53,6 +53,8 @@ impl Direction {
 pub struct Kernel {
     programs: Mutex<Programs>,
     pub tables: SharedTables,
+    /// Or why nothing is measured on the wire.
+    pub measuring: Result<(), Unavailable>,
     pub flows: Arc<FlowTable>,
     pub identities: HashTable<EndpointId, EndpointIdValue>,
     /// Or why the kernel spreads connections over workers by its own hash.
@@ -72,7 +74,8 @@ impl Kernel {
     pub fn load(needed: Sizes, connections: u32, pins: Option<Pins>) -> Result<Self, Unavailable> {
         let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
         let kept = pins.as_ref().filter(|_| adopted.is_some());
-        let loaded = Self::load_programs(adopted.unwrap_or(needed), connections, kept);
+        let sizes = adopted.unwrap_or(needed);
+        let loaded = Self::load_programs(sizes, connections, kept, Ok(()));
         let proven = loaded.and_then(|kernel| {
             // Without pins nothing that runs is at stake.
             if pins.is_some() {
@@ -99,10 +102,21 @@ impl Kernel {
         Ok(kernel)
     }
 
+    /// Loads everything but the programs that measure, which cannot be had for this cause, with tables that end with
+    /// this process: those that are pinned belong to the programs that may still run on them.
+    pub fn load_unmeasured(
+        sizes: Sizes,
+        connections: u32,
+        cause: Unavailable,
+    ) -> Result<Self, Unavailable> {
+        Self::load_programs(sizes, connections, None, Err(cause))
+    }
+
     fn load_programs(
         sizes: Sizes,
         connections: u32,
         kept: Option<&Pins>,
+        measuring: Result<(), Unavailable>,
     ) -> Result<Self, Unavailable> {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
@@ -137,7 +151,8 @@ impl Kernel {
             )),
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
-            programs: Mutex::new(Programs::load(ebpf)?),
+            programs: Mutex::new(Programs::load(ebpf, measuring.as_ref().err())?),
+            measuring,
         };
         // Loading reads the types of the whole kernel: megabytes that are free by now.
         heap::give_back();

@@ -93,6 +93,13 @@ impl Dataplane {
         self.kernel.as_ref().err()
     }
 
+    /// Whether connections to endpoints are measured on the wire; else why not, in words.
+    pub fn measuring(&self) -> Result<(), String> {
+        let kernel = self.kernel.as_ref().map_err(ToString::to_string)?;
+        let measuring = kernel.measuring.as_ref();
+        measuring.copied().map_err(ToString::to_string)
+    }
+
     /// Where tables and links are pinned; None if they end with this process.
     pub fn pins(&self) -> Option<PathBuf> {
         let programs = self.kernel.as_ref().ok()?.programs();
@@ -111,7 +118,9 @@ impl Dataplane {
         } else {
             start
         };
-        let table = self.kernel.as_ref().ok().map(|kernel| kernel.flows.clone());
+        let kernel = self.kernel.as_ref().ok();
+        let kernel = kernel.filter(|kernel| kernel.measuring.is_ok());
+        let table = kernel.map(|kernel| kernel.flows.clone());
         let range = start as u32..end as u32;
         Flows::new(
             table,

@@ -188,15 +188,26 @@ fn load_kernel(
             Ok(Ok(kernel))
         }
         Err(cause) if options.mode == EbpfMode::Required => Err(DataplaneError::Unavailable(cause)),
+        // Nothing else the kernel does depends on these programs.
+        Err(cause) if cause.is_of_measuring() => {
+            say_unmeasured(options, "nothing is measured on the wire", &cause);
+            let (sizes, connections) = (options.sizes, options.xdp.connections);
+            Ok(Kernel::load_unmeasured(sizes, connections, cause)
+                .map_err(WithoutKernel::Unavailable))
+        }
         Err(cause) => {
-            tracing::warn!(
-                instance = options.instance,
-                "no BPF: {cause}. Latency is measured by the workers' clocks, which include the proxy's own delay, \
-                 and handshakes, resets and retransmits are not counted"
-            );
+            say_unmeasured(options, "no BPF", &cause);
             Ok(Err(WithoutKernel::Unavailable(cause)))
         }
     }
+}
+
+fn say_unmeasured(options: &DataplaneOptions, what: &str, cause: &Unavailable) {
+    tracing::warn!(
+        instance = options.instance,
+        "{what}: {cause}. Latency is measured by the workers' clocks, which include the proxy's own delay, and \
+         handshakes, resets and retransmits are not counted"
+    );
 }
 
 fn refuse_unknown(names: &[String]) -> Result<(), DataplaneError> {

@@ -58,15 +58,15 @@ const XDP_INGRESS: &str = "xdp_ingress";
 const LONGEST_FRAME: usize = 16 * 1024;
 
 impl Programs {
-    /// Has the verifier look at those that measure.
-    pub fn load(ebpf: Ebpf) -> Result<Self, Unavailable> {
+    /// Has the verifier look at those that measure, unless it is `without` them, and at what XDP runs.
+    pub fn load(ebpf: Ebpf, without: Option<&Unavailable>) -> Result<Self, Unavailable> {
         let mut programs = Self {
             ebpf,
             pins: None,
             xdp_refusal: None,
         };
-        for direction in Direction::BOTH {
-            patiently(|| programs.of(direction)?.load())
+        for direction in Direction::BOTH.iter().filter(|_| without.is_none()) {
+            patiently(|| programs.of(*direction)?.load())
                 .map_err(|error| Unavailable::program(direction.program(), error))?;
         }
         let xdp = patiently(|| programs.xdp_program()?.load());

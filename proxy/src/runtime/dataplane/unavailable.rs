@@ -8,6 +8,7 @@ use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
 
+use super::kernel::Direction;
 use super::mapping::MappingError;
 
 /// Why there is no BPF.
@@ -73,6 +74,14 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
+    /// Whether it is the programs that measure that cannot be had, and nothing else is known to be in the way.
+    pub(super) fn is_of_measuring(&self) -> bool {
+        let (Self::Verifier { program, .. } | Self::TestRun { program, .. }) = self else {
+            return false;
+        };
+        Direction::BOTH.map(Direction::program).contains(program)
+    }
+
     /// What stood in the way of loading.
     pub(super) fn load(error: EbpfError) -> Self {
         match refusal(&error) {
@@ -236,7 +245,10 @@ mod tests {
             "{refused}"
         );
         assert!(refused.contains("R7 !read_ok"), "{refused}");
+        assert!(Unavailable::program("wire_egress", refusal(libc::EACCES)).is_of_measuring());
+        assert!(!Unavailable::program("pick_worker", refusal(libc::EACCES)).is_of_measuring());
         let forbidden = Unavailable::program("wire_egress", refusal(libc::EPERM));
+        assert!(!forbidden.is_of_measuring());
         assert!(
             !matches!(forbidden, Unavailable::Verifier { .. }),
             "{forbidden}"
