@@ -204,7 +204,11 @@ impl Core for Relay {
                     self.free.push(conn.index);
                 }
             }
-            Event::Connected { .. } | Event::Tick | Event::Replaced { .. } | Event::Drain => {}
+            Event::Connected { .. }
+            | Event::Tick
+            | Event::Replaced { .. }
+            | Event::Books(_)
+            | Event::Drain => {}
         }
     }
 

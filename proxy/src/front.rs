@@ -53,6 +53,10 @@ impl Core for Front {
                 let snapshot = *snapshot;
                 return self.tell_both(|| Event::Replaced { snapshot }, now);
             }
+            Event::Books(books) => {
+                let books = *books;
+                return self.tell_both(|| Event::Books(books), now);
+            }
             Event::Drain => return self.tell_both(|| Event::Drain, now),
         };
         match is_relayed {

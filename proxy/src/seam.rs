@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::balance::Books;
 use crate::moment::Moment;
 use crate::snapshot::{ListenerId, Snapshot};
 
@@ -99,6 +100,8 @@ pub enum Event<'a> {
     Replaced {
         snapshot: &'a Arc<Snapshot>,
     },
+    /// Another process has our rows of the shared tables from now on, or has them no more.
+    Books(Books),
     /// Finish what runs, then close everything.
     Drain,
 }

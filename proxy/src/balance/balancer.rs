@@ -6,6 +6,7 @@ use weir_rendezvous::AffinityKey;
 
 use super::active::{ActiveSet, Candidate, eased_percent};
 use super::adaptive::Outlook;
+use super::apart::{Apart, Books};
 use super::backend::Backend;
 use super::ejection::{Ejection, Outs, Verdict};
 use super::endpoint::Endpoint;
@@ -39,6 +40,7 @@ pub struct Balancer {
     served: Vec<Served>,
     contracts: Contracts,
     untried: Untried,
+    apart: Apart,
 }
 
 /// What a worker remembers of one backend.
@@ -60,6 +62,16 @@ impl Balancer {
             served: Vec::new(),
             contracts: Contracts::default(),
             untried: Untried::default(),
+            apart: Apart::default(),
+        }
+    }
+
+    /// From now on counts its leases apart, as another process writes to our rows of the shared tables; or counts there
+    /// again. What is learnt of endpoints goes where it went.
+    pub fn count(&mut self, books: Books) {
+        match books {
+            Books::Apart => self.apart.begin(&mut self.tables),
+            Books::Shared => self.apart.end(&mut self.tables),
         }
     }
 

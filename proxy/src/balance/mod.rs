@@ -14,6 +14,7 @@
 mod active;
 mod adaptive;
 mod alias;
+mod apart;
 mod backend;
 mod balancer;
 mod bounded_load;
@@ -45,6 +46,7 @@ mod untried;
 mod watch;
 mod wire;
 
+pub use apart::Books;
 pub use backend::{Backend, BackendId, BackendKind};
 pub use balancer::{Balancer, NoEndpoint};
 pub use bounded_load::BoundedLoad;

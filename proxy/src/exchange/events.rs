@@ -31,6 +31,7 @@ impl Core for Proxy {
                 self.part(now);
             }
             Event::Replaced { snapshot } => self.on_replaced(snapshot.clone(), now),
+            Event::Books(books) => self.balancer.count(books),
             Event::Drain => self.on_drain(now),
         }
         self.serve_ready(now);

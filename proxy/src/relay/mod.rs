@@ -145,6 +145,7 @@ impl Relay {
             Event::Closed { conn } => self.on_closed(conn, now, ids),
             Event::Tick => self.on_tick(now, ids),
             Event::Replaced { snapshot } => self.on_replaced(snapshot.clone(), now),
+            Event::Books(books) => self.balancer.count(books),
             Event::Drain => self.on_drain(now),
         }
     }

@@ -139,7 +139,7 @@ impl Core for Relay {
                 let aborts = self.sides.keys().map(|&conn| Action::Abort { conn });
                 self.actions.extend(aborts);
             }
-            Event::Connected { .. } | Event::Tick | Event::Replaced { .. } => {}
+            Event::Connected { .. } | Event::Tick | Event::Replaced { .. } | Event::Books(_) => {}
         }
     }
 

@@ -47,7 +47,7 @@ const MODULES: [(&str, &[&str]); 21] = [
         "metrics",
         &["moment", "balance", "affinity", "condition", "snapshot"],
     ),
-    ("seam", &["moment", "snapshot"]),
+    ("seam", &["moment", "balance", "snapshot"]),
     (
         "conn",
         &["moment", "http", "balance", "timer", "snapshot", "seam"],
