@@ -13,7 +13,8 @@ use weir::exchange::Settings;
 use weir::runtime::admin::{AdminSockets, AdminThread, Control, Readiness};
 use weir::runtime::reload::{Loader, ReloadHandle, Reloads, Watch};
 use weir::runtime::ring::heap;
-use weir::runtime::server::{Server, ServerOptions};
+use weir::runtime::server::{Admin, Server, ServerOptions};
+use weir::runtime::takeover::{Predecessor, TakeoverError};
 use weir::snapshot::Plan;
 
 fn main() -> ExitCode {
@@ -54,9 +55,15 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
     let watch = watch(&options.watched());
     options.warn_of_overruled();
     let plan = options.plan()?;
-    let sockets = AdminSockets::bind(&options.admin_addresses())?;
+    let mut predecessor = predecessor(&options)?;
+    let inherited = |address| predecessor.as_mut()?.take_admin(address);
+    let sockets = AdminSockets::bind(&options.admin_addresses(), inherited)?;
+    let duplicates = sockets.duplicate()?;
     let (reload, reloads) = Reloads::new(loader(&options), watch);
-    let server = Server::prepare(server_options(options, plan))?;
+    let server = Server::prepare(ServerOptions {
+        predecessor,
+        ..server_options(options, plan)
+    })?;
 
     let (stop, stopped) = mpsc::channel(1);
     stop_on_signal(SignalKind::terminate(), stop.clone())?;
@@ -72,8 +79,27 @@ async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
             let _ = stop.try_send(());
         }),
     };
-    let _admin = AdminThread::start(sockets, control)?;
-    Ok(server.run(readiness, reloads, stopped).await?)
+    let admin = Admin {
+        readiness,
+        sockets: duplicates,
+        thread: AdminThread::start(sockets, control)?,
+    };
+    Ok(server.run(admin, reloads, stopped).await?)
+}
+
+/// The process whose place is to be taken.
+fn predecessor(options: &RunOptions) -> Result<Option<Predecessor>, TakeoverError> {
+    if !options.takeover {
+        return Ok(None);
+    }
+    let found = Predecessor::find(&options.instance)?;
+    if found.is_none() {
+        tracing::info!(
+            instance = options.instance,
+            "no process of this instance runs here: there is nothing to take over"
+        );
+    }
+    Ok(found)
 }
 
 fn watch(paths: &[&Path]) -> Option<Watch> {
@@ -115,6 +141,7 @@ fn server_options(options: RunOptions, plan: Plan) -> ServerOptions {
         access_log: options.access_log,
         max_endpoints: options.max_endpoints,
         drain: options.timeouts.drain,
+        predecessor: None,
     }
 }
 

@@ -141,6 +141,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What TCP clients connect to at one address and port.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> {
+        let listeners = self.listeners.iter().filter(|it| it.reach.is_none());
+        let services = self.l4_services.iter();
+        let services = services.filter(|it| it.transport == Transport::Tcp);
+        let services = services.map(|it| it.address);
+        listeners.map(|it| it.address).chain(services)
+    }
+
     /// Addresses of the interfaces that clients come in by.
     pub fn client_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let listeners = self.listeners.iter().map(Listener::carried);

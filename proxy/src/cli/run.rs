@@ -147,6 +147,12 @@ pub struct RunOptions {
     )]
     pub instance: String,
 
+    /// Take the place of the process that runs as this instance, if there is one; that one drains and ends
+    ///
+    /// Clients notice nothing: the sockets are handed over, and so is what is known of endpoints.
+    #[arg(long, env = "WEIR_TAKEOVER")]
+    pub takeover: bool,
+
     /// What to log: off, error, warn, info, debug, trace, or filters such as weir::balance=debug,info
     #[arg(
         long,

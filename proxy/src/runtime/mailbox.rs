@@ -7,7 +7,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use tokio::sync::mpsc;
+
 use super::ring::{Listener, Waker};
+use crate::balance::Books;
 use crate::snapshot::{ListenerId, Snapshot};
 
 /// What a worker is to do.
@@ -18,6 +21,8 @@ pub enum Order {
     Unlisten(ListenerId, Newcomers),
     /// Serve from this snapshot.
     Replace(Arc<Snapshot>),
+    /// Count leases there, and say when that is done.
+    Count(Books, mpsc::Sender<()>),
     /// Stop accepting, finish what runs, then end.
     Drain,
 }
@@ -25,8 +30,10 @@ pub enum Order {
 /// What becomes of clients that begin to connect while a listener closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newcomers {
-    /// A kernel program refuses them.
+    /// A kernel program refuses them, or gives them to other sockets.
     Refused,
+    /// Another process accepts them, from this very socket.
+    Elsewhere,
     /// Nobody does: their attempts are to be dropped. They try again after a second, and meet who listens there by then.
     Dropped,
 }

@@ -13,6 +13,7 @@ pub mod pulse;
 pub mod reload;
 pub mod ring;
 pub mod server;
+pub mod takeover;
 mod tide;
 pub mod words;
 pub mod worker;

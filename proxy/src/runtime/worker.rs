@@ -289,14 +289,21 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
                     let snapshot = &snapshot;
                     self.report(Event::Replaced { snapshot }, None, now);
                 }
+                Order::Count(books, done) => {
+                    self.report(Event::Books(books), None, now);
+                    // There is room for a word of each worker.
+                    let _ = done.try_send(());
+                }
                 Order::Drain => self.drain(now),
             }
         }
     }
 
     fn unlisten(&mut self, listener: ListenerId, newcomers: Newcomers, now: Moment) {
-        if newcomers == Newcomers::Dropped {
-            self.connections.turn_away(listener);
+        match newcomers {
+            Newcomers::Elsewhere => return self.connections.leave(listener),
+            Newcomers::Dropped => self.connections.turn_away(listener),
+            Newcomers::Refused => {}
         }
         self.closing_listeners
             .push((listener, now + HANDSHAKES_FINISH));
@@ -307,7 +314,7 @@ impl<C: Core, F: MeasureFlows, O: Observe> Worker<C, F, O> {
             return;
         }
         self.is_draining = true;
-        for listener in self.connections.listeners() {
+        for listener in self.connections.open_listeners() {
             let mut closing = self.closing_listeners.iter();
             if !closing.any(|(closing, _)| *closing == listener) {
                 self.unlisten(listener, Newcomers::Dropped, now);

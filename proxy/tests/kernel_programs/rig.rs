@@ -170,6 +170,7 @@ pub fn options(mode: EbpfMode, flows: usize, interfaces: Vec<String>) -> Datapla
         instance: "test".to_owned(),
         xdp: XdpOptions::default(),
         bpffs: None,
+        lock: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use axum::Router;
@@ -45,12 +46,29 @@ pub struct AdminSockets {
 }
 
 impl AdminSockets {
-    pub fn bind(addresses: &AdminAddresses) -> Result<Self, BindError> {
+    /// `inherited` gives the sockets another process has bound.
+    pub fn bind(
+        addresses: &AdminAddresses,
+        mut inherited: impl FnMut(SocketAddr) -> Option<TcpListener>,
+    ) -> Result<Self, BindError> {
+        let mut bind = |flag, address: Option<SocketAddr>| match address.and_then(&mut inherited) {
+            Some(socket) => Ok(Some(socket)),
+            None => bind(flag, address),
+        };
         Ok(Self {
             admin: bind("--admin", addresses.admin)?,
             metrics: bind("--metrics", addresses.metrics)?,
             readiness: bind("--readiness", addresses.readiness)?,
         })
+    }
+
+    /// All of them, for another process.
+    pub fn duplicate(&self) -> io::Result<Vec<OwnedFd>> {
+        let all = [&self.admin, &self.metrics, &self.readiness];
+        let sockets = all.into_iter().flatten();
+        sockets
+            .map(|socket| socket.as_fd().try_clone_to_owned())
+            .collect()
     }
 
     /// Where they really listen: differs from what was asked for where that was port 0.

@@ -59,11 +59,14 @@ fn observed() -> Observed {
 }
 
 fn start() -> Admin {
-    let sockets = AdminSockets::bind(&AdminAddresses {
-        admin: ANY_PORT,
-        metrics: ANY_PORT,
-        readiness: ANY_PORT,
-    })
+    let sockets = AdminSockets::bind(
+        &AdminAddresses {
+            admin: ANY_PORT,
+            metrics: ANY_PORT,
+            readiness: ANY_PORT,
+        },
+        |_| None,
+    )
     .expect("loopback has free ports");
     let addresses = sockets.addresses();
     let readiness = Readiness::default();
@@ -176,11 +179,14 @@ fn only_a_post_to_quitquitquit_shuts_down() {
 fn a_port_in_use_is_an_error_that_names_flag_and_address() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = taken.local_addr().expect("bound");
-    let error = AdminSockets::bind(&AdminAddresses {
-        admin: None,
-        metrics: Some(address),
-        readiness: None,
-    })
+    let error = AdminSockets::bind(
+        &AdminAddresses {
+            admin: None,
+            metrics: Some(address),
+            readiness: None,
+        },
+        |_| None,
+    )
     .expect_err("the port is taken");
     let text = error.to_string();
     assert!(text.contains(&format!("--metrics {address}")), "{text}");
@@ -189,11 +195,14 @@ fn a_port_in_use_is_an_error_that_names_flag_and_address() {
 
 #[test]
 fn what_is_switched_off_does_not_listen() {
-    let sockets = AdminSockets::bind(&AdminAddresses {
-        admin: None,
-        metrics: None,
-        readiness: None,
-    })
+    let sockets = AdminSockets::bind(
+        &AdminAddresses {
+            admin: None,
+            metrics: None,
+            readiness: None,
+        },
+        |_| None,
+    )
     .expect("nothing to bind");
     assert_eq!(sockets.addresses().admin, None);
 }

@@ -49,6 +49,11 @@ impl Checks {
         }
     }
 
+    /// Checks nothing any more.
+    pub fn stop(&mut self) {
+        self.running.clear();
+    }
+
     /// Checks what this snapshot asks for. What stays as it was goes on with all it knows. Called where a tokio runtime
     /// is entered.
     pub fn follow(&mut self, snapshot: &Snapshot) {

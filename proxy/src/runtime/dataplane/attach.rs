@@ -46,15 +46,11 @@ pub struct Attachment {
 #[derive(Debug)]
 enum Links {
     Tcx([Link; 2]),
-    Clsact {
-        #[expect(dead_code, reason = "held, not used: the filters go with it")]
-        filters: [Filter; 2],
-    },
+    Clsact { filters: [Filter; 2] },
 }
 
 /// Dropped in this order: a record without a filter does no harm.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held, not used")]
 struct Filter {
     filter: SchedClassifierLink,
     record: Option<FilterPin>,
@@ -111,6 +107,14 @@ impl Attachment {
         }
     }
 
+    /// Lets it go, and leaves everything that is recorded or pinned attached.
+    pub fn leave(self) {
+        match self.links {
+            Links::Tcx(links) => links.into_iter().for_each(Link::leave),
+            Links::Clsact { filters } => filters.into_iter().for_each(Filter::leave),
+        }
+    }
+
     /// Whether it is still on its interface, which may be gone, or have been taken from it by somebody else.
     pub fn is_in_place(&self) -> bool {
         match &self.links {
@@ -119,6 +123,17 @@ impl Attachment {
                 .all(|link| link.interface() == Some(self.interface.index)),
             // Filters say nothing of themselves, and go with the interface.
             Links::Clsact { .. } => Interface::at(self.interface.index).is_some(),
+        }
+    }
+}
+
+impl Filter {
+    /// One without a record is removed, as nobody could find it.
+    fn leave(self) {
+        if let Some(record) = self.record {
+            // Dropping it would remove the filter.
+            std::mem::forget(self.filter);
+            record.leave();
         }
     }
 }

@@ -57,6 +57,24 @@ impl Dataplane {
         }
     }
 
+    /// Leaves what is pinned, and attached by what is pinned, to another process. What is not pinned is of no use to it,
+    /// and goes.
+    pub fn leave(&self) {
+        self.watched().leave();
+        self.xdp().leave();
+        if let Ok(Kernel { vips: Ok(vips), .. }) = &self.kernel {
+            vips.leave();
+        }
+    }
+
+    /// The opposite of [`leave`](Self::leave): the other process has failed.
+    pub fn come_back(&self) {
+        if let Ok(kernel) = &self.kernel {
+            self.watched().come_back(&mut kernel.programs());
+            self.xdp().come_back(&mut kernel.programs());
+        }
+    }
+
     /// Attaches to one more interface, by this hook and no other.
     ///
     /// # Errors

@@ -66,12 +66,46 @@ pub struct Kernel {
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
 
+/// Loaded and found to run; what is pinned has not been changed yet.
+pub struct Proven {
+    kernel: Kernel,
+    pins: Option<Pins>,
+    are_adopted: bool,
+}
+
+impl Proven {
+    /// Nothing that is pinned is touched.
+    pub fn unpinned(kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            pins: None,
+            are_adopted: false,
+        }
+    }
+
+    /// Leaves the tables for processes to come, in place of those that could not be gone on with.
+    pub fn keep(self) -> Kernel {
+        if let Some(pins) = self.pins {
+            let mut programs = self.kernel.programs();
+            match programs.pin_tables(&pins, self.are_adopted) {
+                Ok(()) => programs.pins = Some(pins),
+                Err(error) => unpinned(&error),
+            }
+        }
+        self.kernel
+    }
+}
+
 impl Kernel {
     /// Loads the embedded object with tables of these sizes and maps them.
     ///
     /// With pins, goes on with the tables an earlier process left there if it can. Nothing that is pinned is changed
     /// before the new programs have been accepted and have run.
-    pub fn load(needed: Sizes, connections: u32, pins: Option<Pins>) -> Result<Self, Unavailable> {
+    pub fn load(
+        needed: Sizes,
+        connections: u32,
+        pins: Option<Pins>,
+    ) -> Result<Proven, Unavailable> {
         let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
         let kept = pins.as_ref().filter(|_| adopted.is_some());
         let sizes = adopted.unwrap_or(needed);
@@ -83,23 +117,19 @@ impl Kernel {
             }
             Ok(kernel)
         });
-        let kernel = match proven {
-            Ok(kernel) => kernel,
+        match proven {
+            Ok(kernel) => Ok(Proven {
+                kernel,
+                are_adopted: adopted.is_some(),
+                pins,
+            }),
             Err(cause) => {
                 if let Some(pins) = pins {
                     pins.abandon();
                 }
-                return Err(cause);
-            }
-        };
-        if let Some(pins) = pins {
-            let mut programs = kernel.programs();
-            match programs.pin_tables(&pins, adopted.is_some()) {
-                Ok(()) => programs.pins = Some(pins),
-                Err(error) => unpinned(&error),
+                Err(cause)
             }
         }
-        Ok(kernel)
     }
 
     /// Loads everything but the programs that measure, which cannot be had for this cause, with tables that end with

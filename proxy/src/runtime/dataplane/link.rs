@@ -50,6 +50,11 @@ impl Link {
         self.pin = Some(path);
     }
 
+    /// Lets it go, and leaves the program attached as long as its file is there.
+    pub fn leave(mut self) {
+        self.pin = None;
+    }
+
     /// Puts another program in the place of the one that is attached. No packet goes unseen in between.
     pub fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         let mut attributes = UpdateAttributes {

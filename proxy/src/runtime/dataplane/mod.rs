@@ -106,6 +106,13 @@ impl Dataplane {
         programs.pins.as_ref().map(|pins| pins.folder().to_owned())
     }
 
+    /// A descriptor another process of this instance takes what is pinned over by.
+    pub fn lock(&self) -> Option<OwnedFd> {
+        let programs = self.kernel.as_ref().ok()?.programs();
+        let lock = programs.pins.as_ref()?.lock();
+        lock.try_clone_to_owned().ok()
+    }
+
     /// The next worker's share of the flow slots. Once every worker has had one, shares are empty: connections
     /// registered there go unmeasured and are counted.
     pub fn flows(&self) -> Flows {
@@ -182,8 +189,12 @@ impl Dataplane {
         let steering = kernel.steering.as_ref().map_err(ToString::to_string)?;
         let vips = kernel.vips.as_ref().map_err(ToString::to_string)?;
         let programs = kernel.programs();
-        let attached = vips.attach(programs.pins.as_ref().map(Pins::vip_lookup));
-        attached.map_err(|error| format!("the kernel refuses the program: {error}"))?;
+        let pin = programs.pins.as_ref().map(Pins::vip_lookup);
+        // One that is there goes on with what it has until there is something to be found by ours.
+        if pin.as_ref().is_none_or(|pin| !pin.exists()) {
+            let attached = vips.attach(pin);
+            attached.map_err(|error| format!("the kernel refuses the program: {error}"))?;
+        }
         let program = programs.pick_worker().map_err(|error| error.to_string())?;
         let steered = steering.steer(program, true, sockets);
         steered.map_err(|error| error.to_string())
@@ -199,9 +210,12 @@ impl Dataplane {
             tracing::warn!("virtual addresses stay as they were: {error}");
         }
         let programs = kernel.programs();
-        if covered.iter().all(|one| one.listener.is_none())
-            && let Some(pins) = &programs.pins
-        {
+        let pins = programs.pins.as_ref();
+        if covered.iter().any(|one| one.listener.is_some()) {
+            if let Err(error) = vips.attach(pins.map(Pins::vip_lookup)) {
+                tracing::warn!("virtual addresses are not served: {error}");
+            }
+        } else if let Some(pins) = pins {
             // An earlier process may have left its link.
             let _ = pins.remove_vip_lookup();
         }

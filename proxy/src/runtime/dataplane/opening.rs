@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -10,12 +11,13 @@ use clap::ValueEnum;
 
 use super::Dataplane;
 use super::interfaces::{Interface, existing_names};
-use super::kernel::{self, Kernel};
+use super::kernel::{self, Kernel, Proven};
 use super::pins::{LockError, Pins};
 use super::unavailable::Unavailable;
 use super::watched::{InterfaceStatus, NotAttached, Wanted, Watched};
 use super::xdp::{XdpOptions, XdpWatched};
 use crate::balance::shared::{SharedTables, Sizes};
+use crate::runtime::takeover::TakeoverError;
 
 /// Whether to use BPF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -43,14 +45,18 @@ pub struct DataplaneOptions {
     pub xdp: XdpOptions,
     /// The BPF file system: where tables and links are pinned, so that they outlive this process. None: they end with it.
     pub bpffs: Option<PathBuf>,
+    /// On what is pinned, handed over by the process that has the instance.
+    pub lock: Option<OwnedFd>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum DataplaneError {
     #[error(
-        "another Weir runs as instance {instance}: {source}. Stop it first, or give this one a name with --instance"
+        "another Weir runs as instance {instance}: {source}. Stop it first, take over from it with --takeover, or give this one a name with --instance"
     )]
     InstanceInUse { instance: String, source: LockError },
+    #[error(transparent)]
+    Predecessor(#[from] TakeoverError),
     #[error("no interface named {name}; there are: {}", .existing.join(", "))]
     UnknownInterface { name: String, existing: Vec<String> },
     #[error("BPF is required, but {0}")]
@@ -83,11 +89,22 @@ impl Dataplane {
     /// # Errors
     /// With [`EbpfMode::Required`] whatever keeps the kernel from measuring, an interface that does not exist included.
     pub fn open(options: DataplaneOptions) -> Result<Self, DataplaneError> {
+        Self::open_once(options, || Ok(()))
+    }
+
+    /// The same; what is pinned or attached is changed only after `may_change`, which is called once all programs have
+    /// been accepted and have run.
+    pub fn open_once(
+        mut options: DataplaneOptions,
+        may_change: impl FnOnce() -> Result<(), TakeoverError>,
+    ) -> Result<Self, DataplaneError> {
         let is_required = options.mode == EbpfMode::Required;
         if is_required {
             refuse_unknown(&options.interfaces)?;
         }
-        let kernel = load_kernel(&options)?;
+        let proven = load_kernel(&mut options)?;
+        may_change()?;
+        let kernel = proven.map(Proven::keep);
         let deny = options.xdp.deny.clone();
         let is_serving = options.xdp.is_serving;
         let wanted = match options.interfaces.is_empty() {
@@ -154,11 +171,11 @@ impl Dataplane {
 }
 
 /// The pins of the instance. Not to have any is no error, and said once it matters.
-fn claim_pins(options: &DataplaneOptions) -> Result<Result<Pins, LockError>, DataplaneError> {
+fn claim_pins(options: &mut DataplaneOptions) -> Result<Result<Pins, LockError>, DataplaneError> {
     let Some(bpffs) = &options.bpffs else {
         return Ok(Err(io::Error::from(io::ErrorKind::Unsupported).into()));
     };
-    match Pins::claim(bpffs, &options.instance) {
+    match Pins::claim(bpffs, &options.instance, options.lock.take()) {
         Err(source @ LockError::Held(_)) => Err(DataplaneError::InstanceInUse {
             instance: options.instance.clone(),
             source,
@@ -168,8 +185,8 @@ fn claim_pins(options: &DataplaneOptions) -> Result<Result<Pins, LockError>, Dat
 }
 
 fn load_kernel(
-    options: &DataplaneOptions,
-) -> Result<Result<Kernel, WithoutKernel>, DataplaneError> {
+    options: &mut DataplaneOptions,
+) -> Result<Result<Proven, WithoutKernel>, DataplaneError> {
     if options.mode == EbpfMode::Off {
         tracing::info!(
             "kernel programs are switched off: latency is measured by the workers' clocks"
@@ -193,6 +210,7 @@ fn load_kernel(
             say_unmeasured(options, "nothing is measured on the wire", &cause);
             let (sizes, connections) = (options.sizes, options.xdp.connections);
             Ok(Kernel::load_unmeasured(sizes, connections, cause)
+                .map(Proven::unpinned)
                 .map_err(WithoutKernel::Unavailable))
         }
         Err(cause) => {
@@ -248,6 +266,7 @@ mod tests {
             instance: "test".to_owned(),
             xdp: XdpOptions::default(),
             bpffs: None,
+            lock: None,
         }
     }
 

@@ -123,6 +123,28 @@ impl Steered {
         (self.group.is_vip != 0).then_some(self.group.first)
     }
 
+    /// Steers to these sockets also who would connect to this one, which listens on the same address. Says whether that
+    /// works.
+    pub fn lead_from(&mut self, socket: BorrowedFd<'_>) -> bool {
+        let Ok(cookie) = socket_cookie(socket) else {
+            return false;
+        };
+        self.cookies.push(cookie);
+        self.steering.groups.insert(&cookie, &self.group).is_ok()
+    }
+
+    /// Leaves the sockets to another process, whose program is to choose among them: until it does, the kernel's hash
+    /// decides. Virtual ones are found by us until then.
+    pub fn leave(self) {
+        let rows = self.group.first..self.group.first.saturating_add(self.group.workers);
+        if self.group.is_vip == 0 {
+            for row in rows {
+                // One that is not there is as good.
+                let _ = self.steering.sockets.remove(&row);
+            }
+        }
+    }
+
     /// From now on new clients are refused; who is half connected still comes in. Says whether the program will do so.
     pub fn turn_away(&self) -> bool {
         let closing = ListenerGroup {

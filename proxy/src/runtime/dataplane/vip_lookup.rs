@@ -68,6 +68,13 @@ impl VipLookup {
         Ok(())
     }
 
+    /// Leaves the program to another process.
+    pub fn leave(&self) {
+        if let Some(link) = self.state().link.take() {
+            link.leave();
+        }
+    }
+
     pub fn detach(&self) {
         self.state().link = None;
     }

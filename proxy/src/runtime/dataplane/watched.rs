@@ -41,6 +41,8 @@ pub enum Wanted {
 pub struct Watched {
     wanted: Wanted,
     entries: Vec<Entry>,
+    /// Another process has the programs.
+    is_away: bool,
 }
 
 struct Entry {
@@ -70,7 +72,11 @@ impl Watched {
             Wanted::Named(names) => names.iter().map(missing).collect(),
             Wanted::Towards(_) => Vec::new(),
         };
-        Self { wanted, entries }
+        Self {
+            wanted,
+            entries,
+            is_away: false,
+        }
     }
 
     /// From now on these are the addresses to reach. Interfaces given by name stay what they are.
@@ -83,6 +89,9 @@ impl Watched {
 
     /// Compares what is attached with what is there, and mends the difference.
     pub fn attach_what_is_there(&mut self, programs: &mut Programs) {
+        if self.is_away {
+            return;
+        }
         self.discover();
         let is_named = matches!(self.wanted, Wanted::Named(_));
         for entry in &mut self.entries {
@@ -102,6 +111,23 @@ impl Watched {
     pub fn detach(&mut self) {
         self.wanted = Wanted::Named(Vec::new());
         self.entries.clear();
+    }
+
+    /// Measures nowhere until it returns, and leaves the programs to another process.
+    pub fn leave(&mut self) {
+        self.is_away = true;
+        for entry in &mut self.entries {
+            if let State::Attached(attachment) = std::mem::replace(&mut entry.state, State::Missing)
+            {
+                attachment.leave();
+            }
+        }
+    }
+
+    /// The opposite of [`leave`](Self::leave).
+    pub fn come_back(&mut self, programs: &mut Programs) {
+        self.is_away = false;
+        self.attach_what_is_there(programs);
     }
 
     /// Indexes of the interfaces programs are attached to.

@@ -23,6 +23,8 @@ pub struct Acceptor {
     pub is_resting: bool,
     /// It ends with its last operation.
     pub is_closing: bool,
+    /// Another process accepts from the socket, too.
+    pub is_shared: bool,
 }
 
 impl Acceptor {
@@ -34,6 +36,7 @@ impl Acceptor {
             is_cancelling: false,
             is_resting: false,
             is_closing: false,
+            is_shared: false,
         }
     }
 

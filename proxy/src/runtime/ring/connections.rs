@@ -122,8 +122,18 @@ impl Connections {
         }
     }
 
-    pub fn listeners(&self) -> Vec<ListenerId> {
-        self.acceptors.keys().copied().collect()
+    /// Accepts no more from this listener, whose socket another process has, too: what is queued is left to it.
+    pub fn leave(&mut self, id: ListenerId) {
+        if let Some(acceptor) = self.acceptors.get_mut(&id) {
+            acceptor.is_closing = true;
+            acceptor.is_shared = true;
+        }
+    }
+
+    /// Those that are not about to be closed.
+    pub fn open_listeners(&self) -> Vec<ListenerId> {
+        let open = self.acceptors.iter().filter(|(_, it)| !it.is_closing);
+        open.map(|(id, _)| *id).collect()
     }
 
     /// Whether clients may still come in.
@@ -256,7 +266,7 @@ impl Connections {
         let immediate = &mut self.immediate;
         self.acceptors.retain(|id, acceptor| {
             let is_closed = acceptor.is_closed();
-            if is_closed {
+            if is_closed && !acceptor.is_shared {
                 let queued = acceptor.listener.accept_queued().take(room);
                 immediate.extend(queued.map(|socket| accepted(*id, socket)));
             }

@@ -23,6 +23,12 @@ impl ListenerWatch {
     pub fn is_open(&self) -> bool {
         self.0.strong_count() > 0
     }
+
+    /// The socket, for another process; None if it is closed.
+    pub fn duplicate(&self) -> Option<OwnedFd> {
+        let socket = self.0.upgrade()?;
+        socket.as_fd().try_clone_to_owned().ok()
+    }
 }
 
 impl Listener {
@@ -46,6 +52,16 @@ impl Listener {
         Ok(Self {
             socket: Arc::new(socket),
             address,
+        })
+    }
+
+    /// Goes on with a socket another process has bound.
+    pub fn inherited(socket: OwnedFd) -> io::Result<Self> {
+        let socket = Socket::from(socket);
+        let address = socket.local_addr()?.as_socket();
+        Ok(Self {
+            address: address.ok_or(io::ErrorKind::InvalidInput)?,
+            socket: Arc::new(socket),
         })
     }
 

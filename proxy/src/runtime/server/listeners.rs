@@ -1,8 +1,9 @@
 //! The addresses the proxy listens on, each by one socket for every worker.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use super::ServerError;
 use crate::runtime::dataplane::{Covered, Dataplane, Steered, vip_table};
 use crate::runtime::mailbox::Newcomers;
 use crate::runtime::ring::{Listener, ListenerWatch};
-use crate::snapshot::{self, ListenerId, Reach, Snapshot};
+use crate::runtime::takeover::{OfferedListener, Taken};
+use crate::snapshot::{self, ListenerId, Plan, Reach, Snapshot};
 
 /// One listener, for each worker.
 pub struct ByWorker {
@@ -24,13 +26,21 @@ pub struct ByWorker {
 pub struct Addresses {
     workers: usize,
     ours: Vec<Ours>,
+    /// Sockets of the process whose place we take.
+    offered: Vec<OfferedListener>,
+    /// What was offered to the process that is to take our place, in this order.
+    shown: Vec<ListenerId>,
     /// Once is enough to say that connections are not steered.
     has_complained: bool,
 }
 
+/// What clients connect to: an address, or all that is within reach of it.
+type Place = (SocketAddr, Option<Reach>);
+
 /// The sockets of one listener, wherever they are.
 struct Ours {
     id: ListenerId,
+    place: Place,
     address: SocketAddr,
     sockets: Vec<ListenerWatch>,
     /// None where the kernel's own hash spreads connections.
@@ -44,8 +54,94 @@ impl Addresses {
         Self {
             workers,
             ours: Vec::new(),
+            offered: Vec::new(),
+            shown: Vec::new(),
             has_complained: false,
         }
+    }
+
+    /// Goes on with these where they are what is to be bound.
+    pub fn inherit(&mut self, offered: Vec<OfferedListener>) {
+        self.offered = offered;
+    }
+
+    /// Says of addresses whether they could be bound, as far as that can be said without doing it.
+    pub fn check_free(&self, plan: &Plan) -> Result<(), ServerError> {
+        for address in plan.sockets().filter(|address| !self.is_ours(*address)) {
+            let free = Listener::check_free(address);
+            free.map_err(|source| ServerError::Listen { address, source })?;
+        }
+        Ok(())
+    }
+
+    /// What is ours of each listener that was offered; the rest is closed.
+    pub fn taken(&mut self) -> Vec<Taken> {
+        let offered = std::mem::take(&mut self.offered);
+        offered.iter().map(OfferedListener::taken).collect()
+    }
+
+    /// All that is listened on, for another process.
+    pub fn offer(&mut self) -> Vec<(SocketAddr, Option<Reach>, Vec<OwnedFd>)> {
+        let staying = self.ours.iter().filter(|ours| !ours.is_closing);
+        self.shown = staying.clone().map(|ours| ours.id).collect();
+        staying
+            .map(|ours| {
+                let (address, reach) = ours.place;
+                let sockets = ours.sockets.iter();
+                let sockets = sockets.filter_map(ListenerWatch::duplicate);
+                (address, reach, sockets.collect())
+            })
+            .collect()
+    }
+
+    /// The opposite of [`stop_steering`](Self::stop_steering).
+    pub fn steer_again(&mut self, dataplane: &Dataplane) {
+        for ours in &mut self.ours {
+            let sockets: Vec<OwnedFd> = ours
+                .sockets
+                .iter()
+                .filter_map(ListenerWatch::duplicate)
+                .collect();
+            let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
+            ours.steered = match ours.place {
+                (_, None) => dataplane.steer(&sockets).and_then(Result::ok),
+                (_, Some(_)) => dataplane.steer_vip(&sockets).ok(),
+            };
+        }
+        self.publish(dataplane);
+    }
+
+    /// Leaves the choice among the sockets to another process's program.
+    pub fn stop_steering(&mut self) {
+        for ours in &mut self.ours {
+            if let Some(steered) = ours.steered.take() {
+                steered.leave();
+            }
+        }
+    }
+
+    /// What becomes of who comes now, by listener and worker, where another process has taken this of each listener that
+    /// was offered.
+    pub fn leave(&mut self, taken: &[Taken]) -> Vec<(ListenerId, Vec<Newcomers>)> {
+        let taken: HashMap<_, _> = self.shown.drain(..).zip(taken).collect();
+        let staying = self.ours.iter_mut().filter(|ours| !ours.is_closing);
+        staying
+            .map(|ours| {
+                ours.is_closing = true;
+                // A listener that came meanwhile is nobody's.
+                let taken = taken.get(&ours.id).copied().copied().unwrap_or_default();
+                let newcomers = (0..ours.sockets.len()).map(|worker| {
+                    if worker < taken.sockets {
+                        Newcomers::Elsewhere
+                    } else if taken.are_others_left_alone {
+                        Newcomers::Refused
+                    } else {
+                        Newcomers::Dropped
+                    }
+                });
+                (ours.id, newcomers.collect())
+            })
+            .collect()
     }
 
     /// Binds what `next` listens on and `before` does not: all of it, or nothing.
@@ -70,14 +166,16 @@ impl Addresses {
                 && let Some(reach) = virtual_reach(dataplane, listener)?
             {
                 // Nobody is to connect here: the kernel gives these sockets the connections of others' addresses.
-                let listeners = self.bind_one(loopback_of(address)).map_err(failed)?;
+                let place = (address, Some(reach));
+                let listeners = self.bind_one(place, loopback_of(address)).map_err(failed)?;
                 let steered = dataplane.steer_vip(&descriptors(&listeners));
                 let steered = steered.map_err(|reason| virtual_error(listener, reason))?;
+                let steered = self.lead_away(steered, place);
                 let covered = Covered {
                     listener: steered.vip_row(),
                     ..covered(address, reach)
                 };
-                new.extend(Ours::of(id, &listeners, Some(steered), covered));
+                new.extend(Ours::of(id, place, &listeners, Some(steered), covered));
                 bound.push(ByWorker {
                     id,
                     place: listener.place(),
@@ -88,10 +186,12 @@ impl Addresses {
             if !self.is_ours(address) {
                 patience.wait_until_free(address).map_err(failed)?;
             }
-            let listeners = self.bind_one(address).map_err(failed)?;
+            let listeners = self.bind_one((address, None), address).map_err(failed)?;
+            let place = (address_of(&listeners, address), None);
             let steered = self.steer(dataplane, &listeners);
+            let steered = steered.map(|steered| self.lead_away(steered, place));
             let covered = Covered::ordinary(address_of(&listeners, address));
-            new.extend(Ours::of(id, &listeners, steered, covered));
+            new.extend(Ours::of(id, place, &listeners, steered, covered));
             bound.push(ByWorker {
                 id,
                 place: address_of(&listeners, address).to_string(),
@@ -140,11 +240,18 @@ impl Addresses {
         }
     }
 
-    fn bind_one(&self, address: SocketAddr) -> io::Result<Vec<Listener>> {
+    /// A socket for each worker: those that were offered for this place first.
+    fn bind_one(&mut self, place: Place, address: SocketAddr) -> io::Result<Vec<Listener>> {
+        let mut offered = self.offered.iter_mut();
+        let mut offered = offered.find(|it| (it.address, it.reach) == place);
+        let mut next = |address| match offered.as_mut().and_then(|it| it.take()) {
+            Some(socket) => Listener::inherited(socket),
+            None => Listener::bind(address),
+        };
         // With port 0 the first socket finds a port, and the others must join it there.
-        let first = Listener::bind(address)?;
+        let first = next(address)?;
         let actual = first.address();
-        let others = (1..self.workers).map(|_| Listener::bind(actual));
+        let others = (1..self.workers).map(|_| next(actual));
         std::iter::once(Ok(first)).chain(others).collect()
     }
 
@@ -162,21 +269,36 @@ impl Addresses {
         steered.ok()
     }
 
+    /// Steers who would connect to sockets of this place that were offered, and not taken, to those that were.
+    fn lead_away(&mut self, mut steered: Steered, place: Place) -> Steered {
+        let mut offered = self.offered.iter_mut();
+        if let Some(offered) = offered.find(|it| (it.address, it.reach) == place)
+            && offered.left().all(|socket| steered.lead_from(socket))
+        {
+            offered.lead_away();
+        }
+        steered
+    }
+
     /// Whether a socket of ours is what keeps an address from being free.
     fn is_ours(&self, address: SocketAddr) -> bool {
+        let mut offered = self.offered.iter().filter(|it| it.reach.is_none());
         self.ours.iter().any(|ours| ours.meets(address))
+            || offered.any(|offered| meet(offered.address, address))
     }
 }
 
 impl Ours {
     fn of(
         id: ListenerId,
+        place: Place,
         listeners: &[Listener],
         steered: Option<Steered>,
         covered: Covered,
     ) -> Option<Self> {
         Some(Self {
             id,
+            place,
             address: listeners.first()?.address(),
             sockets: listeners.iter().map(Listener::watch).collect(),
             steered,
@@ -191,12 +313,13 @@ impl Ours {
 
     /// Whether connections to one of the two addresses may be the other's.
     fn meets(&self, address: SocketAddr) -> bool {
-        let ours = self.address;
-        let meets = ours.ip() == address.ip()
-            || ours.ip().is_unspecified()
-            || address.ip().is_unspecified();
-        meets && ours.port() == address.port() && ours.is_ipv4() == address.is_ipv4()
+        meet(self.address, address)
     }
+}
+
+fn meet(one: SocketAddr, other: SocketAddr) -> bool {
+    let meets = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    meets && one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
 }
 
 /// The port is the real one when 0 was asked for.
@@ -288,7 +411,7 @@ mod tests {
     use crate::balance::EndpointRows;
     use crate::balance::shared::{SharedTables, Sizes};
     use crate::runtime::dataplane::{DataplaneOptions, EbpfMode};
-    use crate::snapshot::{Lineage, Plan};
+    use crate::snapshot::Lineage;
 
     const SIZES: Sizes = Sizes {
         capacity: 1,
@@ -310,6 +433,7 @@ mod tests {
             instance: "test".to_owned(),
             xdp: crate::runtime::dataplane::XdpOptions::default(),
             bpffs: None,
+            lock: None,
         };
         Dataplane::open(options).expect("nothing can fail")
     }

@@ -4,6 +4,7 @@
 mod kernel_services;
 mod listeners;
 mod reload;
+mod takeover;
 mod workers;
 
 use std::io;
@@ -16,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::access_log::{AccessLog, LogError, LogTarget, RingSink};
-use super::admin::{Readiness, ebpf_status};
+use super::admin::ebpf_status;
 use super::budget::Budget;
 use super::checks::Checks;
 use super::clock;
@@ -27,10 +28,11 @@ use super::dataplane::{
 use super::pulse::Pulse;
 use super::reload::Reloads;
 use super::ring::{RingError, heap, limits};
+use super::takeover::{Door, Predecessor};
 use super::tide::Tide;
 use super::words;
 use crate::balance::shared::Sizes;
-use crate::balance::{Balancer, Endpoint, EndpointRows, TablesFull};
+use crate::balance::{Balancer, Books, Endpoint, EndpointRows, TablesFull};
 use crate::exchange::{Proxy, Settings};
 use crate::front::Front;
 use crate::metrics::{Observed, Serving, WorkerCounters};
@@ -39,6 +41,8 @@ use crate::seam::Peer;
 use crate::snapshot::{Lineage, Plan};
 use kernel_services::KernelServices;
 use listeners::{Addresses, ByWorker};
+pub use takeover::Admin;
+use takeover::{Visits, open_door};
 use workers::{Equipment, Workers, allowed_cpus};
 
 /// Fewer clients than this are hardly worth a proxy.
@@ -80,6 +84,8 @@ pub struct ServerOptions {
     pub max_endpoints: Option<NonZeroUsize>,
     /// How long a drain waits for exchanges in flight.
     pub drain: Duration,
+    /// The process whose place is taken.
+    pub predecessor: Option<Predecessor>,
 }
 
 #[derive(Debug, Error)]
@@ -145,6 +151,10 @@ pub struct Server {
     is_littered: bool,
     /// Endpoints came or went since the dataplane looked for ways to them.
     routes_are_stale: bool,
+    /// Where a process that is to take our place knocks.
+    door: Option<Door>,
+    /// Whose place we take; it serves until we do.
+    predecessor: Option<Predecessor>,
 }
 
 impl Server {
@@ -158,8 +168,21 @@ impl Server {
             .workers
             .map_or(allowed_cpus().len().max(1), NonZeroUsize::get);
         let plan = std::mem::take(&mut options.plan);
+        let mut predecessor = options.predecessor.take();
+        let mut addresses = Addresses::new(workers);
+        if let Some(predecessor) = &mut predecessor {
+            addresses.inherit(predecessor.take_listeners());
+            addresses.check_free(&plan)?;
+        }
+        let door = predecessor.as_mut().and_then(Predecessor::take_door);
+        let door = open_door(&options.instance, door);
         let endpoints = plan.targets().count();
-        let dataplane = Dataplane::open(DataplaneOptions {
+        let lock = predecessor.as_mut().and_then(Predecessor::take_lock);
+        let may_change = || match &predecessor {
+            Some(predecessor) => predecessor.ask_for_the_place(),
+            None => Ok(()),
+        };
+        let dataplane_options = DataplaneOptions {
             mode: options.ebpf,
             interfaces: options.interfaces.clone(),
             destinations: plan.targets().map(|target| target.address).collect(),
@@ -180,9 +203,10 @@ impl Server {
                 connections: connections(&plan),
             },
             bpffs: Some(MOUNT_POINT.into()),
-        })?;
+            lock,
+        };
+        let dataplane = Dataplane::open_once(dataplane_options, may_change)?;
         let lineage = Lineage::begin(plan, EndpointRows::new(dataplane.tables()))?;
-        let mut addresses = Addresses::new(workers);
         let listeners = addresses.bind(&dataplane, lineage.current(), None)?;
         for endpoint in lineage.arrived() {
             dataplane.identify(peer(endpoint));
@@ -213,6 +237,8 @@ impl Server {
             counters,
             is_littered: false,
             routes_are_stale: false,
+            door,
+            predecessor,
             options,
         })
     }
@@ -231,15 +257,21 @@ impl Server {
         }
     }
 
-    /// Serves until `stop` says so or a worker fails, then drains. A second `stop` ends the drain.
+    /// Serves until `stop` says so, another process takes over or a worker fails, then drains. A second `stop` ends the
+    /// drain.
     pub async fn run(
         mut self,
-        readiness: Readiness,
+        admin: Admin,
         reloads: Reloads,
         mut stop: mpsc::Receiver<()>,
     ) -> Result<(), ServerError> {
+        let readiness = admin.readiness.clone();
         let _detach = DetachAtEnd(self.dataplane.clone());
         let mut workers = self.start_workers()?;
+        if self.predecessor.is_some() && !workers.count(Books::Shared).await {
+            return workers.next_ending().await;
+        }
+        self.tell_predecessor();
         let mut checks = Checks::new(self.dataplane.tables());
         checks.follow(self.lineage.current());
         readiness.set(true);
@@ -252,6 +284,8 @@ impl Server {
         tokio::spawn(reloads.run(applier, self.serving.clone()));
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         let mut kernel_tick = tokio::time::interval(kernel_services::TICK);
+        let mut visits = Visits::at(self.door.take());
+        let mut heir = None;
         loop {
             tokio::select! {
                 _ = heartbeat.tick() => {
@@ -263,6 +297,12 @@ impl Server {
                     self.kernel_services.tick(&self.dataplane, self.lineage.current(), clock::now());
                 }
                 Some(loaded) = loaded.recv() => self.reload(loaded, &workers, &mut checks),
+                Some(visit) = visits.next() => {
+                    heir = self.receive(visit, &visits, &admin, &workers, &mut checks).await;
+                    if heir.is_some() {
+                        break;
+                    }
+                }
                 _ = stop.recv() => break,
                 ending = workers.next_ending() => return ending,
             }
@@ -272,10 +312,20 @@ impl Server {
             "draining: no new connections, {:?} for what is in flight",
             self.options.drain
         );
-        let listeners = self.lineage.current().sockets();
-        let all: Vec<_> = listeners.map(|(id, _)| id).collect();
-        workers.unlisten(self.addresses.turn_away(&all));
-        self.addresses.publish(&self.dataplane);
+        match heir {
+            Some(taken) => {
+                // Who asks for figures asks the process that serves.
+                drop(admin);
+                workers.leave(self.addresses.leave(&taken));
+            }
+            None => {
+                let listeners = self.lineage.current().sockets();
+                let all: Vec<_> = listeners.map(|(id, _)| id).collect();
+                workers.unlisten(self.addresses.turn_away(&all));
+                self.addresses.publish(&self.dataplane);
+            }
+        }
+        drop(visits);
         workers.drain();
         tokio::select! {
             () = workers.join() => {}

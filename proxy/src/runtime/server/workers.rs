@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::ServerError;
 use super::listeners::ByWorker;
+use crate::balance::Books;
 use crate::front::Front;
 use crate::metrics::WorkerCounters;
 use crate::moment::Moment;
@@ -93,6 +94,30 @@ impl Workers {
         for (id, newcomers) in leaving {
             self.order(|| Order::Unlisten(id, newcomers));
         }
+    }
+
+    /// Stops accepting; newcomers may be treated differently at the sockets of different workers.
+    pub fn leave(&self, leaving: Vec<(ListenerId, Vec<Newcomers>)>) {
+        for (id, newcomers) in leaving {
+            for (worker, newcomers) in self.running.iter().zip(newcomers) {
+                worker.handle.order(Order::Unlisten(id, newcomers));
+            }
+        }
+    }
+
+    /// Has all workers count their leases there, and waits until they do. Says whether all of them run.
+    pub async fn count(&self, books: Books) -> bool {
+        let workers = self.running.len();
+        let (done, mut all_done) = mpsc::channel(workers.max(1));
+        self.order(|| Order::Count(books, done.clone()));
+        drop(done);
+        for _ in 0..workers {
+            // Orders of a worker that has ended are dropped.
+            if all_done.recv().await.is_none() {
+                return false;
+            }
+        }
+        true
     }
 
     pub fn replace(&self, snapshot: &Arc<Snapshot>) {

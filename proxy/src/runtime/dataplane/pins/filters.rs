@@ -22,6 +22,14 @@ pub struct FilterPin {
     path: PathBuf,
 }
 
+impl FilterPin {
+    /// Lets the record be.
+    pub fn leave(mut self) {
+        // An empty path names no file.
+        self.path = PathBuf::new();
+    }
+}
+
 impl Drop for FilterPin {
     fn drop(&mut self) {
         // A record of a filter that is gone does no harm.

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
@@ -18,7 +19,7 @@ const TRIES: usize = 20;
 
 #[derive(Debug)]
 pub struct Lock {
-    _folder: File,
+    folder: File,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,18 @@ impl Lock {
         Self::try_take(folder)?.ok_or(LockError::Io(io::ErrorKind::NotFound.into()))
     }
 
+    /// The lock of a process that hands it over: it is held until both have let go. None if it is of another folder.
+    pub fn handed_over(folder: &Path, lock: OwnedFd) -> io::Result<Option<Self>> {
+        let file = File::from(lock);
+        let (ours, there) = (file.metadata()?, fs::metadata(folder)?);
+        let is_it = (ours.dev(), ours.ino()) == (there.dev(), there.ino());
+        Ok(is_it.then_some(Self { folder: file }))
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
     /// Locks the folder; None if it is not there any more.
     pub fn try_take(folder: &Path) -> Result<Option<Self>, LockError> {
         let file = match File::open(folder) {
@@ -67,7 +80,7 @@ impl Lock {
             file.metadata()
                 .is_ok_and(|ours| (ours.dev(), ours.ino()) == (now.dev(), now.ino()))
         });
-        Ok(is_there.then_some(Self { _folder: file }))
+        Ok(is_there.then_some(Self { folder: file }))
     }
 }
 

@@ -11,7 +11,7 @@ mod tables;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use weir_common::LAYOUT_VERSION;
@@ -29,23 +29,34 @@ pub use tables::{TABLES, Unfit, bytes_of, service_rows};
 pub struct Pins {
     instance: PathBuf,
     layout: PathBuf,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Pins {
     /// # Errors
-    /// [`LockError::Held`] while another process has the instance; otherwise there is no place to pin.
-    pub fn claim(bpffs: &Path, instance: &str) -> Result<Self, LockError> {
+    /// [`LockError::Held`] while another process has the instance, and has not handed it over; otherwise there is no place to pin.
+    pub fn claim(
+        bpffs: &Path,
+        instance: &str,
+        handed_over: Option<OwnedFd>,
+    ) -> Result<Self, LockError> {
         bpffs::ensure_mounted(bpffs)?;
         let root = root(bpffs);
-        let lock = Lock::take(&root, instance)?;
+        let handed_over = handed_over
+            .map(|lock| Lock::handed_over(&root.join(instance), lock))
+            .transpose()?
+            .flatten();
+        let lock = match handed_over {
+            Some(lock) => lock,
+            None => Lock::take(&root, instance)?,
+        };
         let instance = root.join(instance);
         let layout = instance.join(layout_name());
         bpffs::ensure_private(&layout)?;
         Ok(Self {
             instance,
             layout,
-            _lock: lock,
+            lock,
         })
     }
 
@@ -57,6 +68,11 @@ impl Pins {
         }
         let root = self.instance.parent();
         let _ = root.map(fs::remove_dir);
+    }
+
+    /// What another process takes over the instance by.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     pub fn folder(&self) -> &Path {

@@ -42,6 +42,8 @@ pub struct XdpWatched {
     /// Indexes of interfaces that connections of L4 services may come in by, also those of endpoints that are gone.
     used: BTreeSet<u32>,
     is_placeless: bool,
+    /// Another process has the programs.
+    is_away: bool,
     /// What somebody was told is in the way of L4 services.
     said: BTreeSet<String>,
 }
@@ -77,6 +79,7 @@ impl XdpWatched {
             entries: Vec::new(),
             used: BTreeSet::new(),
             is_placeless: false,
+            is_away: false,
             said: BTreeSet::new(),
         }
     }
@@ -129,6 +132,9 @@ impl XdpWatched {
 
     /// Compares what is attached with what is there and wanted, and mends the difference.
     pub fn attach_where_wanted(&mut self, programs: &mut Programs) {
+        if self.is_away {
+            return;
+        }
         let mut before = std::mem::take(&mut self.entries);
         for (name, interface) in self.wanted() {
             let known = before
@@ -155,6 +161,22 @@ impl XdpWatched {
     pub fn detach(&mut self) {
         self.mode = XdpMode::Off;
         self.entries.clear();
+    }
+
+    /// Attaches nowhere until it returns, and leaves the programs to another process.
+    pub fn leave(&mut self) {
+        self.is_away = true;
+        for entry in self.entries.drain(..) {
+            if let State::Attached(attachment) = entry.state {
+                attachment.link.leave();
+            }
+        }
+    }
+
+    /// The opposite of [`leave`](Self::leave).
+    pub fn come_back(&mut self, programs: &mut Programs) {
+        self.is_away = false;
+        self.attach_where_wanted(programs);
     }
 
     /// Indexes of the interfaces it is attached to.

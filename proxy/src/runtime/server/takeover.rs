@@ -1,0 +1,181 @@
+//! The server's part in a takeover: offering what there is, letting go of it, and telling that it has been taken.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, spawn_blocking};
+
+use super::Server;
+use super::workers::Workers;
+use crate::balance::Books;
+use crate::runtime::admin::{AdminThread, Readiness};
+use crate::runtime::checks::Checks;
+use crate::runtime::takeover::{Door, Heir, Offer, Taken};
+
+/// The admin surfaces, while they are ours.
+pub struct Admin {
+    pub readiness: Readiness,
+    /// For whoever takes over.
+    pub sockets: Vec<OwnedFd>,
+    pub thread: AdminThread,
+}
+
+/// Somebody wants our place.
+pub enum Visit {
+    /// It wants to see what there is.
+    Knock(Heir),
+    /// It could start at once.
+    Ready(Heir),
+}
+
+/// Visits, as they come. Dropping it closes the door.
+pub struct Visits {
+    door: Option<Arc<Door>>,
+    attending: Option<AbortHandle>,
+    announce: mpsc::Sender<Visit>,
+    announced: mpsc::Receiver<Visit>,
+}
+
+/// One that cannot be taken over serves as well: there may be another process of this name that has no pins.
+pub fn open_door(instance: &str, inherited: Option<OwnedFd>) -> Option<Door> {
+    let failed = |error: &io::Error| {
+        tracing::info!(instance, %error, "no process will be able to take over from this one");
+    };
+    Door::open(instance, inherited).inspect_err(failed).ok()
+}
+
+impl Visits {
+    pub fn at(door: Option<Door>) -> Self {
+        let (announce, announced) = mpsc::channel(4);
+        let door = door.map(Arc::new);
+        let attending = door.clone().map(|door| {
+            let announce = announce.clone();
+            let attend = async move {
+                if let Err(error) = door.attend(announce, Visit::Knock).await {
+                    tracing::warn!(%error, "no process can take over from this one any more");
+                }
+            };
+            tokio::spawn(attend).abort_handle()
+        });
+        Self {
+            door,
+            attending,
+            announce,
+            announced,
+        }
+    }
+
+    pub async fn next(&mut self) -> Option<Visit> {
+        self.announced.recv().await
+    }
+
+    /// Waits for it beside all else.
+    fn announce_when_ready(&self, heir: Heir) {
+        let announce = self.announce.clone();
+        spawn_blocking(move || match heir.wait_until_ready() {
+            Ok(()) => {
+                let _ = announce.blocking_send(Visit::Ready(heir));
+            }
+            Err(error) => say_that_it_failed(&heir, &error),
+        });
+    }
+}
+
+impl Drop for Visits {
+    fn drop(&mut self) {
+        if let Some(attending) = &self.attending {
+            attending.abort();
+        }
+    }
+}
+
+impl Server {
+    /// Lets a visitor have what it wants. Once it serves in our place, returns what it uses of each listener that was
+    /// offered.
+    pub(super) async fn receive(
+        &mut self,
+        visit: Visit,
+        visits: &Visits,
+        admin: &Admin,
+        workers: &Workers,
+        checks: &mut Checks,
+    ) -> Option<Vec<Taken>> {
+        match visit {
+            Visit::Knock(heir) => {
+                match self.offer(&heir, visits, admin) {
+                    Ok(()) => visits.announce_when_ready(heir),
+                    Err(error) => say_that_it_failed(&heir, &error),
+                }
+                None
+            }
+            Visit::Ready(heir) => self.give_way(heir, workers, checks).await,
+        }
+    }
+
+    fn offer(&mut self, heir: &Heir, visits: &Visits, admin: &Admin) -> io::Result<()> {
+        let Some(door) = &visits.door else {
+            return Ok(());
+        };
+        tracing::info!("process {} prepares to take over", heir.pid);
+        let lock = self.dataplane.lock();
+        let offer = Offer {
+            lock: lock.as_ref().map(AsFd::as_fd),
+            admin: &admin.sockets,
+            listeners: self.addresses.offer(),
+        };
+        heir.offer(door, &offer)
+    }
+
+    async fn give_way(
+        &mut self,
+        heir: Heir,
+        workers: &Workers,
+        checks: &mut Checks,
+    ) -> Option<Vec<Taken>> {
+        workers.count(Books::Apart).await;
+        checks.stop();
+        self.addresses.stop_steering();
+        self.dataplane.leave();
+        let given = heir.give_way();
+        let pid = heir.pid;
+        let serving = spawn_blocking(move || {
+            given?;
+            heir.wait_until_serving()
+        });
+        let error = match serving.await {
+            Ok(Ok(taken)) => {
+                tracing::info!("process {pid} has taken over");
+                return Some(taken);
+            }
+            Ok(Err(error)) => error,
+            Err(error) => io::Error::other(error),
+        };
+        tracing::error!(
+            "process {pid} was to take over, and does not serve: {error}; serving goes on here"
+        );
+        self.dataplane.come_back();
+        self.addresses.steer_again(&self.dataplane);
+        checks.follow(self.lineage.current());
+        workers.count(Books::Shared).await;
+        None
+    }
+
+    /// From now on the process whose place we take may let its clients go.
+    pub(super) fn tell_predecessor(&mut self) {
+        let Some(predecessor) = self.predecessor.take() else {
+            return;
+        };
+        let pid = predecessor.pid;
+        match predecessor.tell_serving(&self.addresses.taken()) {
+            Ok(()) => tracing::info!("took over from process {pid}"),
+            Err(error) => tracing::warn!("process {pid} ended while it was taken over: {error}"),
+        }
+    }
+}
+
+fn say_that_it_failed(heir: &Heir, error: &io::Error) {
+    let pid = heir.pid;
+    tracing::warn!("process {pid} did not take over: {error}; serving goes on here");
+}
