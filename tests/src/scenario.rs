@@ -63,6 +63,12 @@ impl Scenario {
         Ok(())
     }
 
+    /// Starts another Weir in place of the running one; returns that, which drains.
+    pub fn take_over(&mut self) -> Result<Weir> {
+        let next = Weir::take_over(&self.star.proxy.place(), &self.options)?;
+        Ok(std::mem::replace(&mut self.weir, next))
+    }
+
     /// A client on the client's host, connected to Weir.
     pub fn client(&self) -> Result<Client> {
         let place = self.star.client.namespace.place();

@@ -18,7 +18,7 @@ pub use options::{Ebpf, Options};
 use crate::client::{self, Client};
 use crate::instance::Instance;
 use crate::process::{Place, Process};
-use crate::wait::becomes_some;
+use crate::wait::{becomes_some, becomes_true};
 use dump::ConfigDump;
 
 /// How long start-up and answers of the admin address may take.
@@ -39,6 +39,12 @@ pub struct Weir {
 impl Weir {
     /// Starts it in a namespace of its own, where the default addresses are free, and waits until it is ready.
     pub fn start(place: &Place, options: &Options) -> Result<Self> {
+        let mut weir = Self::spawn(place, options)?;
+        weir.wait_until_ready()?;
+        Ok(weir)
+    }
+
+    fn spawn(place: &Place, options: &Options) -> Result<Self> {
         let listen = *options.listen.first().context("nothing to listen on")?;
         let binary = options.binary.clone().map_or_else(binary, Ok)?;
         let mut command = Command::new(&binary);
@@ -47,8 +53,7 @@ impl Weir {
             without(&mut command);
         }
         let process = Process::start(command, place)?;
-        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        let mut weir = Self {
+        Ok(Self {
             process,
             binary,
             place: place.clone(),
@@ -56,12 +61,24 @@ impl Weir {
             admin: local(15000),
             metrics: local(15020),
             _instance: options.instance.clone(),
-        };
-        weir.wait_until_ready(local(15021))?;
+        })
+    }
+
+    /// Starts one that takes the place of a running one, and waits until it has.
+    pub fn take_over(place: &Place, options: &Options) -> Result<Self> {
+        let mut options = options.clone();
+        options.more.push("--takeover".to_owned());
+        let weir = Self::spawn(place, &options)?;
+        // Until then the other one says that it is ready, at the same address.
+        let has_taken = || weir.process.output().contains("took over from process");
+        if !becomes_true(PATIENCE, has_taken) {
+            bail!("weir did not take over:\n{}", weir.process.output());
+        }
         Ok(weir)
     }
 
-    fn wait_until_ready(&mut self, readiness: SocketAddr) -> Result<()> {
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let readiness = local(15021);
         let ready = becomes_some(PATIENCE, || {
             if !self.process.is_running() {
                 return Some(false);
@@ -125,6 +142,10 @@ impl Weir {
         let response = client::get(&self.place, self.metrics, "/metrics")?;
         Ok(Metrics::parse(&response.text()))
     }
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
 /// Runs Weir with arguments to its end, which must come soon.
