@@ -197,7 +197,7 @@ fn an_endpoint_that_a_reload_adds_behind_another_interface_is_measured_there() -
     let service = Service::of(scenario.weir.listen, both);
     folder.write(FILE, &service.to_yaml())?;
     assert_eq!(scenario.weir.reload("")?.status(), 200);
-    assert!(becomes_attached(&scenario, "endpoint2", Some(1.0)));
+    assert_eq!(attached(&scenario, "endpoint2"), Some(1.0), "at once");
     let mut client = scenario.client()?;
     let is_measured = || {
         let asked = client.get("/").is_ok_and(|answer| answer.status() == 200);

@@ -36,6 +36,15 @@ impl Dataplane {
         }
     }
 
+    /// Where no interfaces were given, measures on those that lead to these addresses, too.
+    pub fn reach(&self, more: &[SocketAddr]) {
+        if let Ok(kernel) = &self.kernel
+            && kernel.measuring.is_ok()
+        {
+            self.watched().reach(more, &mut kernel.programs());
+        }
+    }
+
     /// Attaches again to interfaces that return, and to those that routes begin to lead to the endpoints by. Never
     /// returns.
     pub async fn stay_attached(&self) {

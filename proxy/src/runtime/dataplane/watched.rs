@@ -87,6 +87,19 @@ impl Watched {
         self.attach_what_is_there(programs);
     }
 
+    /// These are to be reached, too: attaches to interfaces that lead to them and are not measured on yet.
+    pub fn reach(&mut self, more: &[SocketAddr], programs: &mut Programs) {
+        let Wanted::Towards(addresses) = &mut self.wanted else {
+            return;
+        };
+        addresses.extend_from_slice(more);
+        let known = self.entries.len();
+        self.add_unknown(towards(more).0);
+        for entry in &mut self.entries[known..] {
+            entry.mend(programs, false);
+        }
+    }
+
     /// Compares what is attached with what is there, and mends the difference.
     pub fn attach_what_is_there(&mut self, programs: &mut Programs) {
         if self.is_away {
@@ -157,6 +170,10 @@ impl Watched {
             self.entries
                 .retain(|entry| !matches!(entry.state, State::Missing));
         }
+        self.add_unknown(interfaces);
+    }
+
+    fn add_unknown(&mut self, interfaces: Vec<Interface>) {
         for interface in interfaces {
             if !self
                 .entries

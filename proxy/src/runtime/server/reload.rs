@@ -11,6 +11,9 @@ use crate::runtime::clock;
 use crate::runtime::reload::{Cause, Loaded, Outcome, Refused};
 use crate::snapshot::{Changes, Counts, ListenerId, Plan, Snapshot};
 
+/// Endpoints that ways are looked for to before they are served. What leads to the others is found a moment later.
+const ASKED_AT_ONCE: usize = 64;
+
 /// All it takes to go from one snapshot to the next, claimed.
 struct Step {
     changes: Changes,
@@ -80,10 +83,13 @@ impl Server {
         } = step;
         let before = self.lineage.current().clone();
         let snapshot = self.lineage.adopt(draft).clone();
-        // The kernel knows an endpoint before the first connection to it is made.
+        // The kernel knows an endpoint before the first connection to it is made, and measures on the way to it.
         for endpoint in self.lineage.arrived() {
             self.dataplane.identify(peer(endpoint));
         }
+        let arrived = self.lineage.arrived().map(|endpoint| endpoint.address);
+        let arrived: Vec<_> = arrived.take(ASKED_AT_ONCE).collect();
+        self.dataplane.reach(&arrived);
         self.serving.replace(snapshot.clone());
         checks.follow(&snapshot);
         workers.replace(&snapshot);
