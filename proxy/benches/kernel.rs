@@ -12,12 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir::runtime::dataplane::Direction;
-use weir::snapshot::{DenyList, Prefix};
+use weir::snapshot::{DenyList, Prefix, Transport};
 
 use by_hand::{EMPTY, Prelude, SCHED_CLS, Varying, XDP, load};
 use fixtures::wire::{self, EGRESS, INGRESS};
 use fixtures::xdp::{self, DENIED, FRAMES};
+use packet::{ACK, FIN, Packet, SYN};
 use rig::{Ends, Rig};
+use sealed::{datagram, ends, sealed};
+use world::{World, know_endpoints, on_a_router};
 
 #[path = "../tests/kernel_programs/by_hand.rs"]
 mod by_hand;
@@ -27,14 +30,25 @@ mod by_hand;
     reason = "only the packets are used here, not what is to become of them"
 )]
 mod fixtures;
+#[path = "../tests/kernel_programs/namespace.rs"]
+mod namespace;
 #[path = "../tests/kernel_programs/packet.rs"]
 mod packet;
 #[path = "../tests/kernel_programs/rig.rs"]
 #[expect(dead_code, reason = "tests look at more")]
 mod rig;
+#[path = "../tests/kernel_programs/sealed.rs"]
+#[expect(dead_code, reason = "nobody looks at what is left of a packet here")]
+mod sealed;
+#[path = "../tests/kernel_programs/world.rs"]
+#[expect(dead_code, reason = "all services are of one kind here")]
+mod world;
 
 const ROUNDS: usize = 15;
 const RUNS_PER_ROUND: u32 = 100_000;
+/// Connections that can be made in a round, so that those of all rounds have their port and their place.
+const OPENED_PER_ROUND: u32 = 500;
+const CONNECTIONS: u32 = 1 << 17;
 
 /// Rows of `wire_egress` and `wire_ingress` that are timed; of the first, whether every run is shown new bytes.
 const LEAVING: [(&str, bool); 8] = [
@@ -66,24 +80,28 @@ const ARRIVING: [&str; 7] = [
 ];
 
 fn main() {
-    let Some(mut rig) = Rig::with_flows(256) else {
-        return;
-    };
-    let deny = DENIED.iter().map(|text| prefix(text)).collect();
-    let deny: Arc<DenyList> = Arc::new(deny);
-    rig.dataplane.deny(&deny).expect("there is room");
-    let timed = paths(&mut rig).and_then(|mut paths| {
-        for _ in 0..ROUNDS {
-            for path in &mut paths {
-                path.round()?;
-            }
+    // L4 services ask for the way of each packet: there is to be one.
+    on_a_router(|| {
+        let Some(mut rig) = Rig::with_connections(256, CONNECTIONS) else {
+            return;
+        };
+        match measure(&mut rig) {
+            Ok(paths) => print(&rig, &paths),
+            Err(error) => eprintln!("the kernel runs no program by test: {error}"),
         }
-        Ok(paths)
     });
-    match timed {
-        Ok(paths) => print(&rig, &paths),
-        Err(error) => eprintln!("the kernel runs no program by test: {error}"),
+}
+
+fn measure(rig: &mut Rig) -> io::Result<Vec<Path>> {
+    let deny: DenyList = DENIED.iter().map(|text| prefix(text)).collect();
+    rig.dataplane.deny(&Arc::new(deny))?;
+    let mut paths = paths(rig)?;
+    for _ in 0..ROUNDS {
+        for path in &mut paths {
+            path.round()?;
+        }
     }
+    Ok(paths)
 }
 
 fn prefix(text: &str) -> Prefix {
@@ -100,6 +118,7 @@ struct Path {
     /// The same before the empty program.
     floor: Prelude,
     packet: Vec<u8>,
+    runs: u32,
     rounds: Vec<(Duration, Duration)>,
 }
 
@@ -135,6 +154,7 @@ impl Program {
             prelude: before(&self.fd)?,
             floor: before(&self.empty)?,
             packet,
+            runs: RUNS_PER_ROUND,
             rounds: Vec::with_capacity(ROUNDS),
         })
     }
@@ -163,13 +183,67 @@ fn paths(rig: &mut Rig) -> io::Result<Vec<Path>> {
     let program = Program::of(rig, None)?;
     for name in ARRIVING {
         let row = FRAMES.iter().find(|row| row.name == name);
-        paths.extend(frame_paths(
-            &program,
-            row.expect("the table has such a row"),
-        )?);
+        let row = row.expect("the table has such a row");
+        paths.extend(frame_paths(&program, row)?);
+    }
+    let services = World::both().into_iter().flat_map(|world| {
+        [Transport::Tcp, Transport::Udp].map(|transport| world.service(transport, &[0, 1]))
+    });
+    know_endpoints(rig);
+    rig.dataplane.serve(&services.collect::<Vec<_>>())?;
+    for world in World::both() {
+        paths.extend(service_paths(rig, &program, world)?);
     }
     Ok(paths)
 }
+
+/// L4 services: one connection that stands, and what else comes to a VIP.
+fn service_paths(rig: &Rig, program: &Program, world: World) -> io::Result<Vec<Path>> {
+    let forwarded = |frame: Vec<u8>| {
+        let run = rig.dataplane.run_xdp(&sealed(frame), 1)?;
+        match run.action {
+            REDIRECT => Ok(ends(&run.frame)),
+            action => Err(io::Error::other(format!("a service answers {action}"))),
+        }
+    };
+    let (ours, endpoint) = forwarded(world.to_vip(SYN).bytes())?;
+    forwarded(
+        Packet::new(endpoint, ours, SYN | ACK)
+            .acknowledgment(1001)
+            .bytes(),
+    )?;
+    let exchange = datagram(world.client, world.vip, 100);
+    forwarded(exchange.clone())?;
+    let mut stranger = world;
+    stranger.client.set_port(39_999);
+    let data = |packet: Packet| packet.payload(1000).tcp_options(12).bytes();
+    let frames = [
+        ("data to the endpoint", data(world.to_vip(ACK))),
+        ("data to the client", data(Packet::new(endpoint, ours, ACK))),
+        ("datagram", exchange),
+        ("malformed", world.to_vip(SYN | FIN).bytes()),
+        ("no connection", stranger.to_vip(ACK).bytes()),
+    ];
+    let named = |name: &str| of_version(&format!("service: {name}"), world.vip.ip());
+    let mut paths = Vec::new();
+    for (name, frame) in frames {
+        paths.push(program.path(named(name), sealed(frame), None)?);
+    }
+    // Clients differ in the last bytes of their address; checksums are changed, not checked.
+    let client = Varying {
+        at: if world.vip.is_ipv4() { 26 } else { 22 + 12 },
+        first: 0x0a08_1000,
+        step: 1,
+    };
+    let syn = sealed(stranger.to_vip(SYN).bytes());
+    let mut opening = program.path(named("new connection"), syn, Some(client))?;
+    opening.runs = OPENED_PER_ROUND;
+    paths.push(opening);
+    Ok(paths)
+}
+
+/// Of the kernel's `enum xdp_action`.
+const REDIRECT: u32 = 4;
 
 fn wire_path(
     rig: &mut Rig,
@@ -206,8 +280,8 @@ fn of_version(name: &str, address: IpAddr) -> String {
 
 impl Path {
     fn round(&mut self) -> io::Result<()> {
-        let (_, floor) = self.floor.run(&self.packet, RUNS_PER_ROUND)?;
-        let (_, whole) = self.prelude.run(&self.packet, RUNS_PER_ROUND)?;
+        let (_, floor) = self.floor.run(&self.packet, self.runs)?;
+        let (_, whole) = self.prelude.run(&self.packet, self.runs)?;
         self.rounds.push((floor, whole));
         Ok(())
     }
@@ -228,7 +302,8 @@ fn print(rig: &Rig, paths: &[Path]) {
         }
     }
     println!(
-        "ns per packet above the floor, best and middle of {ROUNDS} rounds of {RUNS_PER_ROUND}\n"
+        "ns per packet above the floor, best and middle of {ROUNDS} rounds of {RUNS_PER_ROUND} (new connections: \
+         {OPENED_PER_ROUND})\n"
     );
     println!(
         "{:<14}{:<40}{:>6}{:>8}{:>8}",

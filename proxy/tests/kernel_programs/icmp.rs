@@ -6,7 +6,8 @@ use weir_common::Reason;
 
 use crate::packet::{ACK, Packet, SYN};
 use crate::sealed::{datagram, ends, hops, is_v4, sealed, sum};
-use crate::services::{REDIRECT, World, at, forwarded, on_a_router, passed, show};
+use crate::services::{REDIRECT, forwarded, passed, show};
+use crate::world::{World, at, on_a_router};
 
 /// A router on the way to an endpoint or to a client.
 fn router(world: World) -> IpAddr {

@@ -22,6 +22,7 @@ mod tables;
 mod traffic;
 mod tunnel;
 mod vips;
+mod world;
 mod xdp_hook;
 
 use std::time::Duration;

@@ -80,7 +80,14 @@ impl Rig {
     }
 
     pub fn with_flows(flows: usize) -> Option<Self> {
-        Self::open(flows, Vec::new())
+        Self::with_connections(flows, XdpOptions::default().connections)
+    }
+
+    /// With room for so many ends of connections of L4 services.
+    pub fn with_connections(flows: usize, connections: u32) -> Option<Self> {
+        let mut options = options(EbpfMode::Required, flows, Vec::new());
+        options.xdp.connections = connections;
+        Self::of(options)
     }
 
     pub fn with_workers(workers: usize) -> Option<Self> {
