@@ -1,12 +1,17 @@
 //! Finds the winner among many endpoints without computing their values: a bar that hardly ever has nobody above it
-//! leaves a handful of them, and bounds of their values decide between those. None of it ever changes the winner.
+//! leaves a handful of them, bounds of their values decide between those, and whoever leads raises the bar. None of it
+//! ever changes the winner.
 //!
 //! ```text
 //! P(no value reaches t) = e^(-W/t), W the sum of the weights        bar t = W / 4: one key in 55 has nobody above it
-//! value >= t  =>  1 - u < -ln u <= weight / t                        floor of the mix: 1 - weight / t
+//! value >= t  =>  1 - u < -ln u <= weight / t                        its mix is within weight / t of the highest
 //! ```
 
+use std::cmp::Reverse;
+use std::iter::{repeat, repeat_n};
+
 use crate::hash::{AffinityKey, EndpointHash, Mix, Prepared, Stirred};
+use crate::reach::{Reach, Share};
 
 /// One endpoint that may win.
 #[derive(Clone, Copy, Debug)]
@@ -21,169 +26,155 @@ pub struct Candidate {
 /// Endpoints among which keys choose.
 #[derive(Debug, Default)]
 pub struct Candidates {
-    blocks: Vec<Block>,
+    /// The heaviest first, so that those of a block weigh about the same.
     members: Vec<Member>,
-    /// Weights differ: values decide, and not the mix alone.
-    is_weighted: bool,
-    /// The value that each candidate offers at its own floor.
-    bar: f64,
+    /// Of the members, and behind them a block of nobody: so any place is followed by whole blocks up to the last member.
+    hashes: Vec<Prepared>,
+    /// Of the heaviest in each block.
+    shares: Vec<Share>,
+    /// All weigh the same: mixes decide, and not values.
+    is_even: bool,
 }
-
-/// The part of a candidate that every key looks at.
-#[derive(Clone, Copy, Debug)]
-struct Lane {
-    hash: Prepared,
-    /// Below it the value is below the bar.
-    floor: Stirred,
-}
-
-const BLOCK: usize = 8;
-/// The last block is filled up.
-#[derive(Clone, Copy, Debug)]
-struct Block([Lane; BLOCK]);
 
 #[derive(Clone, Copy, Debug)]
 struct Member {
     place: usize,
     weight: u16,
+    hash: EndpointHash,
+    /// The bar over its weight.
+    per_weight: f64,
 }
 
-/// How much lower than usual the bar lies, as a power of two.
-type Lowering = u32;
+/// So many are looked at together.
+const BLOCK: usize = 16;
 
 impl Candidates {
     /// How many are above the bar, on average.
     const ABOVE: f64 = 4.0;
 
     /// Takes these in the place of all earlier ones.
-    pub fn rebuild(&mut self, candidates: impl Iterator<Item = Candidate> + Clone) {
+    pub fn rebuild(&mut self, candidates: impl Iterator<Item = Candidate>) {
         let viable = candidates.filter(|candidate| candidate.weight > 0);
-        let weights = viable.clone().map(|one| one.weight);
-        let sum: u64 = weights.clone().map(u64::from).sum();
-        self.bar = sum as f64 / Self::ABOVE;
-        self.is_weighted = weights.clone().min() != weights.max();
-
-        self.blocks.clear();
         self.members.clear();
-        for candidate in viable {
-            let lane = self.members.len() % BLOCK;
-            if lane == 0 {
-                self.blocks.push(Block::EMPTY);
-            }
-            if let Some(block) = self.blocks.last_mut() {
-                block.0[lane] = Lane {
-                    hash: candidate.hash.into(),
-                    floor: floor_of(f64::from(candidate.weight) / self.bar),
-                };
-            }
-            self.members.push(Member {
-                place: candidate.place,
-                weight: candidate.weight,
-            });
+        self.members.extend(viable.map(|one| Member {
+            place: one.place,
+            weight: one.weight,
+            hash: one.hash,
+            per_weight: 0.0,
+        }));
+        self.members
+            .sort_unstable_by_key(|one| (Reverse(one.weight), one.place));
+        let sum: u64 = self.members.iter().map(|one| u64::from(one.weight)).sum();
+        let bar = sum as f64 / Self::ABOVE;
+        for member in &mut self.members {
+            member.per_weight = bar / f64::from(member.weight);
         }
+        let weight = |one: &Member| one.weight;
+        self.is_even = self.members.first().map(weight) == self.members.last().map(weight);
+        self.hashes.clear();
+        let hashes = self.members.iter().map(|one| one.hash.into());
+        let nobodys = repeat_n(Prepared::NONE, BLOCK);
+        self.hashes.extend(hashes.chain(nobodys));
+        self.shares.clear();
+        let heaviest = self.members.iter().step_by(BLOCK);
+        let shares = heaviest.map(|one| Share::of(f64::from(one.weight) / bar));
+        self.shares.extend(shares.chain([Share::NONE]));
     }
 
     /// The place of the candidate with the highest value among those wanted.
     pub fn best(&self, key: AffinityKey, is_wanted: impl Fn(usize) -> bool) -> Option<usize> {
         let key = key.into();
-        // The usual bar has somebody above it but for one key in 55, the next one always, unless nobody there is wanted.
-        // Nobody is below the last one.
-        const USUAL: Lowering = 0;
-        const LOW: Lowering = 4;
-        const LOWEST: Lowering = 63;
-        let surely_best = [USUAL, LOW].into_iter().find_map(|lowering| {
-            let best = self.best_above(key, lowering, &is_wanted)?;
-            let bar = self.bar / f64::from(1 << lowering);
-            (!self.is_weighted || best.is_worth(bar)).then_some(best)
+        // Few are all above the bar.
+        let is_large = self.members.len() > Self::ABOVE as usize;
+        let reaches = [Reach::USUAL, Reach::LONG].into_iter();
+        let mut reaches = reaches.filter(|_| is_large);
+        if self.is_even {
+            let highest = |reach| self.highest_within(key, reach, &is_wanted);
+            let found = reaches.find_map(highest);
+            return found.or_else(|| highest(Reach::ENDLESS));
+        }
+        let surely_best = reaches.find_map(|reach| {
+            let best = self.best_within(key, reach, &is_wanted)?;
+            // A better one can have been missed if this one is out of reach.
+            best.is_within(reach).then_some(best)
         });
-        let best = surely_best.or_else(|| self.best_above(key, LOWEST, &is_wanted));
+        let best = surely_best.or_else(|| self.best_within(key, Reach::ENDLESS, &is_wanted));
         best.map(|best| best.member.place)
     }
 
-    /// The best of those above a bar. With weights, a better one can be missed if this one's value is below the bar.
-    fn best_above(
+    /// Of equal weights, the place of the highest mix of those wanted. Whoever leads raises the floor for the others.
+    fn highest_within(
         &self,
         key: Prepared,
-        lowering: Lowering,
+        reach: Reach,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut floor = reach.floor(*self.shares.first()?).aligned();
+        let mut best = None;
+        let mut from = 0;
+        while let Some(at) = next_above(&self.hashes, from, key, repeat(floor)) {
+            from = at + 1;
+            // Nobody's hashes are behind all members.
+            let Some(member) = self.members.get(at) else {
+                break;
+            };
+            let mix = key.stir(self.hashes[at]).finish();
+            if best.is_none_or(|(_, highest)| mix > highest) && is_wanted(member.place) {
+                best = Some((member.place, mix));
+                floor = mix.floor();
+            }
+        }
+        best.map(|(place, _)| place)
+    }
+
+    /// The best of those wanted within reach. Whoever leads shortens the reach for the others.
+    fn best_within(
+        &self,
+        key: Prepared,
+        mut reach: Reach,
         is_wanted: impl Fn(usize) -> bool,
     ) -> Option<Contender> {
         let mut best: Option<Contender> = None;
         let mut from = 0;
-        while let Some(at) = self.next_block_above(from, key, lowering) {
+        loop {
+            // Where blocks do not begin as those of the shares do, their heaviest is no heavier.
+            let shares = self.shares.get(from / BLOCK..)?.iter();
+            let floors = shares.map(|share| reach.floor(*share));
+            let Some(at) = next_above(&self.hashes, from, key, floors) else {
+                return best;
+            };
             from = at + 1;
-            let block = &self.blocks[at];
-            for lane in ones(block.lanes_above(key, lowering)) {
-                // Nobody's lanes are behind all members.
-                let member = self.members.get(at * BLOCK + lane);
-                let Some(member) = member.filter(|member| is_wanted(member.place)) else {
-                    continue;
-                };
-                let contender = Contender {
-                    member: *member,
-                    mix: key.stir(block.0[lane].hash).finish(),
-                };
-                if best.is_none_or(|best| contender.beats(best)) {
-                    best = Some(contender);
-                }
+            let Some(member) = self.members.get(at) else {
+                return best;
+            };
+            let contender = Contender::new(*member, key.stir(self.hashes[at]).finish());
+            if best.is_none_or(|best| contender.beats(best)) && is_wanted(member.place) {
+                reach = reach.min(Reach::of(contender.most));
+                best = Some(contender);
             }
         }
-        best
-    }
-
-    /// The next block with anybody above the bar. A function of its own, so that the loop has all registers: it takes two
-    /// multiplications an endpoint, and nothing else of it shows.
-    #[inline(never)]
-    fn next_block_above(&self, from: usize, key: Prepared, lowering: Lowering) -> Option<usize> {
-        let blocks = self.blocks.get(from..)?;
-        let found = match lowering {
-            0 => blocks.iter().position(|block| block.any_above(key, 0)),
-            _ => blocks
-                .iter()
-                .position(|block| block.any_above(key, lowering)),
-        };
-        found.map(|at| from + at)
     }
 }
 
-/// Of the mix of an endpoint that offers the bar's value, where `share` is weight / bar.
-fn floor_of(share: f64) -> Stirred {
-    // Covers the rounding of u, which is at most 2^-53, and that of this line. Negative numbers become 0.
-    const SLACK: f64 = 1e-12;
-    let least = 1.0 - share - SLACK;
-    Stirred::floor_of((least * (1_u128 << 64) as f64) as u64)
-}
-
-impl Block {
-    const EMPTY: Self = Self(
-        [Lane {
-            hash: Prepared::NONE,
-            floor: Stirred::MAX,
-        }; BLOCK],
-    );
-
-    #[inline(always)]
-    fn any_above(&self, key: Prepared, lowering: Lowering) -> bool {
-        let mut lanes = self.0.iter();
-        lanes.any(|lane| key.stir(lane.hash).reaches(lane.floor, lowering))
+/// The place of the next hash that comes up to the floor of its block; blocks begin at `from`. A function of its own, so
+/// that the loop has all registers: it takes two multiplications an endpoint, and little else of it shows.
+#[inline(never)]
+fn next_above(
+    hashes: &[Prepared],
+    from: usize,
+    key: Prepared,
+    floors: impl Iterator<Item = Stirred>,
+) -> Option<usize> {
+    let (blocks, _) = hashes.get(from..)?.as_chunks::<BLOCK>();
+    let mut at = from;
+    for (block, floor) in blocks.iter().zip(floors) {
+        let mut hashes = block.iter();
+        if let Some(lane) = hashes.position(|hash| key.stir(*hash) >= floor) {
+            return Some(at + lane);
+        }
+        at += BLOCK;
     }
-
-    /// A bit for every lane above the bar.
-    fn lanes_above(&self, key: Prepared, lowering: Lowering) -> u32 {
-        let lanes = self.0.iter().rev();
-        lanes.fold(0, |bits, lane| {
-            bits << 1 | u32::from(key.stir(lane.hash).reaches(lane.floor, lowering))
-        })
-    }
-}
-
-/// The places of the bits that are set.
-fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let place = bits.trailing_zeros() as usize;
-        let is_set = bits != 0;
-        bits &= bits.wrapping_sub(1);
-        is_set.then_some(place)
-    })
+    None
 }
 
 /// An endpoint that may be the best.
@@ -191,37 +182,42 @@ fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
 struct Contender {
     member: Member,
     mix: Mix,
+    /// What the bar over its value lies between: the lower, the better.
+    least: f64,
+    most: f64,
 }
 
 impl Contender {
-    fn weight(&self) -> f64 {
-        self.member.weight.into()
+    #[inline]
+    fn new(member: Member, mix: Mix) -> Self {
+        let (least, most) = mix.negative_ln_bounds();
+        Self {
+            member,
+            mix,
+            least: least * member.per_weight,
+            most: most * member.per_weight,
+        }
     }
 
     fn value(&self) -> f64 {
         self.mix.value(self.member.weight)
     }
 
-    fn is_worth(&self, value: f64) -> bool {
-        let (_, most) = self.mix.negative_ln_bounds();
-        self.weight() >= value * most || self.value() >= value
+    #[inline]
+    fn is_within(&self, reach: Reach) -> bool {
+        let bar = self.member.per_weight * f64::from(self.member.weight);
+        self.most <= reach.as_f64() || self.value() * reach.as_f64() >= bar * (1.0 + 1e-14)
     }
 
     /// Of equal values, which only neighbouring mixes have, the higher mix wins, as it does where all weights are 1.
+    #[inline]
     fn beats(&self, other: Self) -> bool {
         if self.member.weight == other.member.weight {
             return self.mix > other.mix;
         }
-        // Values are weight / -ln u: compared crosswise, and exactly only where the bounds overlap.
-        let (mine, others) = (
-            self.mix.negative_ln_bounds(),
-            other.mix.negative_ln_bounds(),
-        );
-        if self.weight() * others.0 > other.weight() * mine.1 {
-            return true;
-        }
-        if self.weight() * others.1 < other.weight() * mine.0 {
-            return false;
+        // Exactly only where the bounds overlap.
+        if self.most < other.least || self.least > other.most {
+            return self.most < other.least;
         }
         let (mine, others) = (self.value(), other.value());
         mine > others || (mine == others && self.mix > other.mix)

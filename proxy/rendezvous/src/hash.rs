@@ -69,26 +69,18 @@ impl Prepared {
     }
 }
 
-/// The mix but for its last step.
-#[derive(Clone, Copy, Debug)]
+/// The mix but for its last step, which leaves the upper 31 bits alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stirred(u64);
 
 impl Stirred {
-    pub const MAX: Self = Self(u64::MAX);
-
-    /// What the stirred hash of every mix from `mix` on reaches: the last step leaves the upper 31 bits alone.
-    pub const fn floor_of(mix: u64) -> Self {
-        Self(mix >> 33 << 33)
+    pub const fn below_highest(distance: u64) -> Self {
+        Self(!distance)
     }
 
-    /// Whether it is no more than 2^`lowering` times as far below the highest as a floor is.
-    #[inline(always)]
-    pub const fn reaches(self, floor: Self, lowering: u32) -> bool {
-        if lowering == 0 {
-            self.0 >= floor.0
-        } else {
-            !self.0 >> lowering <= !floor.0
-        }
+    /// No more than this, and no more than the stirred hash of any mix that has the same upper bits.
+    pub const fn aligned(self) -> Self {
+        Self(self.0 >> 33 << 33)
     }
 
     pub const fn finish(self) -> Mix {
@@ -105,6 +97,11 @@ impl Mix {
         Prepared::from(key).stir(endpoint.into()).finish()
     }
 
+    /// What the stirred hash of every mix from this one on comes up to.
+    pub const fn floor(self) -> Stirred {
+        Stirred(self.0).aligned()
+    }
+
     // Kept apart: inlined, the compiler takes it for cheap and computes it before it is asked for.
     #[cold]
     #[inline(never)]
@@ -116,16 +113,19 @@ impl Mix {
     /// `x + x²/2 < -ln u < x + x²/2 + 2x³/3`, the latter up to 1/2.
     #[inline]
     pub fn negative_ln_bounds(self) -> (f64, f64) {
+        const UNIT: f64 = 1.0 / (1_u64 << 53) as f64;
         // Covers the handful of roundings here and in the value, of at most 2^-53 each.
         const ROUNDING: f64 = 1e-14;
-        let x = 1.0 - Fraction::of_mix(self.0).as_f64();
-        let least = x + x * x / 2.0;
-        let most = if x <= 0.5 {
-            least + 2.0 / 3.0 * x * x * x
-        } else {
-            f64::INFINITY
-        };
-        (least * (1.0 - ROUNDING), most * (1.0 + ROUNDING))
+        // By way of a signed number the processor converts in one step. The rounding of u is at most one unit.
+        let x = (!self.0 >> 11) as i64 as f64 * UNIT;
+        let square = x * x;
+        let sum = x + square / 2.0;
+        let least = (sum - UNIT) * (1.0 - ROUNDING);
+        if x > 0.5 {
+            return (least, f64::INFINITY);
+        }
+        let most = (sum + 2.0 / 3.0 * x * square + 4.0 * UNIT) * (1.0 + ROUNDING);
+        (least, most)
     }
 }
 
@@ -186,13 +186,8 @@ mod tests {
     fn a_floor_is_reached_by_every_mix_from_it_on() {
         for stirred in [0, 1, 1 << 33, u64::MAX >> 1, u64::MAX - 1, u64::MAX] {
             let stirred = Stirred(stirred);
-            let floor = Stirred::floor_of(stirred.finish().0);
-            assert!(stirred.reaches(floor, 0));
-            assert!(stirred.reaches(floor, 4));
+            assert!(stirred >= stirred.finish().floor());
+            assert!(stirred >= stirred.aligned());
         }
-        let floor = Stirred(!(1 << 40));
-        assert!(!Stirred(!(1 << 42)).reaches(floor, 0));
-        assert!(Stirred(!(1 << 42)).reaches(floor, 2));
-        assert!(Stirred(0).reaches(floor, 63));
     }
 }

@@ -13,6 +13,7 @@
 mod candidates;
 mod hash;
 mod logarithm;
+mod reach;
 
 pub use candidates::{Candidate, Candidates};
 pub use hash::{AffinityKey, EndpointHash};

@@ -27,10 +27,6 @@ impl Fraction {
         Self(((sum * 2.0) as u64).min(Self::LARGEST))
     }
 
-    pub fn as_f64(self) -> f64 {
-        self.0 as f64 / Self::ONE as f64
-    }
-
     /// `-ln` of it, above 0.
     pub fn negative_ln(self) -> f64 {
         // In units of 2^-63, from 1/2 to 1. The units of 2^-54 leave the lowest bits empty: halving loses nothing.
