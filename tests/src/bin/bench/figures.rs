@@ -154,7 +154,7 @@ static PATH: [Figure; 4] = [
     },
 ];
 
-static HALF: [Figure; 4] = [
+static HALF: [Figure; 5] = [
     Figure {
         title: "p99 us",
         digits: 0,
@@ -164,6 +164,11 @@ static HALF: [Figure; 4] = [
         title: "p50 us",
         digits: 0,
         of: |outcome| Some(round(outcome)?.p50_us),
+    },
+    Figure {
+        title: "kept waiting, ms/s",
+        digits: 1,
+        of: |outcome| Some(round(outcome)?.waited_ms),
     },
     Figure {
         title: "CPU us/request",

@@ -65,6 +65,8 @@ pub struct Round {
     pub per_second: f64,
     pub p50_us: f64,
     pub p99_us: f64,
+    /// Milliseconds a second in which the contender could have run, and others did.
+    pub waited_ms: f64,
     /// Share of a core that other work took.
     pub others: f64,
     /// Times it was done again because of that.
@@ -157,6 +159,7 @@ fn once(
         per_second: report.per_second(),
         p50_us: report.quantile(0.5).as_secs_f64() * 1e6,
         p99_us: report.quantile(0.99).as_secs_f64() * 1e6,
+        waited_ms: usage.waited.as_secs_f64() * 1e3 / report.elapsed.as_secs_f64(),
         others: usage.others,
         repeats: 0,
     })

@@ -25,6 +25,8 @@ pub struct Usage {
     /// Run time of the contender, of the rig, and of the kernel's threads for packets nobody waits for: a packet is
     /// handled by whoever's turn it is.
     pub path: Duration,
+    /// How long threads of the contender could have run, and others did.
+    pub waited: Duration,
     /// Share of it in user space.
     pub user_share: f64,
     /// Share of the cores in question that neither the contender nor the rig used, at most 1: the largest of them.
@@ -47,6 +49,7 @@ struct TaskTime {
 #[derive(Clone, Copy, Default)]
 struct Times {
     run_ns: u64,
+    waited_ns: u64,
     user_ticks: u64,
     system_ticks: u64,
 }
@@ -95,6 +98,7 @@ impl Snapshot {
         Usage {
             run_time: Duration::from_nanos(self.contender.run_ns - earlier.contender.run_ns),
             path: self.path_since(earlier, ours),
+            waited: Duration::from_nanos(self.contender.waited_ns - earlier.contender.waited_ns),
             user_share: user as f64 / (user + system).max(1) as f64,
             others,
         }
@@ -147,7 +151,9 @@ fn times(process: u32) -> Result<Times> {
     for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))? {
         let folder = entry?.path();
         let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-        times.run_ns += first_number(&read("schedstat"));
+        let schedstat = read("schedstat");
+        times.run_ns += number(&schedstat, 0);
+        times.waited_ns += number(&schedstat, 1);
         let stat = Stat::parse(&read("stat")).unwrap_or_default();
         times.user_ticks += stat.user_ticks;
         times.system_ticks += stat.system_ticks;
@@ -166,7 +172,7 @@ fn tasks() -> Result<HashMap<Task, TaskTime>> {
                 continue;
             };
             let time = TaskTime {
-                run_ns: first_number(&run),
+                run_ns: number(&run, 0),
                 is_for_packets: stat.contains("(ksoftirqd/"),
                 core: Stat::parse(&stat).unwrap_or_default().core,
             };
@@ -182,9 +188,9 @@ fn numbered(folder: &str) -> std::io::Result<Vec<u32>> {
         .collect())
 }
 
-fn first_number(text: &str) -> u64 {
-    let first = text.split_whitespace().next();
-    first.and_then(|word| word.parse().ok()).unwrap_or(0)
+fn number(text: &str, place: usize) -> u64 {
+    let word = text.split_whitespace().nth(place);
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 /// The fields of `/proc/.../stat` we read (proc_pid_stat(5)).
