@@ -7,6 +7,7 @@ use anyhow::Result;
 use weir_tests::editing::{Folder, Service};
 use weir_tests::endpoint::Endpoint;
 use weir_tests::endpoint::scripts::answers_after;
+use weir_tests::load::Pace;
 use weir_tests::scenario::{PORT, Scenario};
 use weir_tests::skip::{Need, can_run};
 use weir_tests::wait::becomes_true;
@@ -90,6 +91,37 @@ fn an_interface_swapped_faster_than_anybody_looks_is_measured() -> Result<()> {
         seen_on_the_wire(&scenario).is_ok_and(|seen| seen > before)
     });
     assert!(again, "attached, and sees nothing");
+    Ok(())
+}
+
+#[test]
+fn traffic_by_one_interface_is_undisturbed_while_another_comes_and_goes() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let answer = || answers_after(Duration::from_millis(1));
+    let scenario = Scenario::start(vec![answer(), answer()], |star, mut options| {
+        options.to.remove(0);
+        options.measured_on(star.endpoints.iter().map(|peer| peer.interface.as_str()))
+    })?;
+    let star = &scenario.star;
+    let pace = Pace::PerSecond(300.0);
+    let report = std::thread::scope(|scope| -> Result<_> {
+        let load = scope.spawn(|| scenario.load(8, pace, Duration::from_secs(4)));
+        for _ in 0..8 {
+            star.proxy.ip("link delete endpoint1")?;
+            std::thread::sleep(Duration::from_millis(150));
+            star.endpoints[0].link(&star.proxy, "endpoint1")?;
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        load.join().expect("no panic")
+    })?;
+    assert!(report.responses > 600, "{report:?}");
+    assert_eq!((report.failures, report.broken), (0, 0));
+    assert!(becomes_attached(&scenario, "endpoint1", Some(1.0)));
+    let dump = scenario.weir.dump()?;
+    let seen = dump[0].wire.finished;
+    assert!(seen >= report.responses, "{seen} of {}", report.responses);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use rustix::process::Signal;
 use weir_tests::client;
 use weir_tests::editing::Folder;
 use weir_tests::endpoint::scripts::answers_after;
+use weir_tests::process::Place;
 use weir_tests::scenario::{PORT, Scenario};
 use weir_tests::skip::{Need, can_run};
 use weir_tests::wait::becomes_true;
@@ -163,6 +165,39 @@ fn prefixes_change_while_traffic_flows_and_no_request_is_lost() -> Result<()> {
     })?;
     assert!(asked > 20, "{asked} requests");
     assert!(vips.status_at("203.0.113.8:8001").is_err(), "it went");
+    Ok(())
+}
+
+#[test]
+fn a_process_that_takes_over_serves_prefixes_without_losing_a_request() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut vips = Virtual::start()?;
+    let place = vips.scenario.star.client.namespace.place();
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    let client = place.spawn(move || -> Result<u64> {
+        let mut asked = 0;
+        let target = "203.0.113.7:8001".parse()?;
+        while !told.load(Ordering::Relaxed) {
+            let answer = client::get(&Place::default(), target, "/");
+            ensure!(answer?.status() == 200, "after {asked}");
+            asked += 1;
+        }
+        Ok(asked)
+    });
+    for _ in 0..2 {
+        let mut older = vips.scenario.take_over()?;
+        assert!(older.process.wait(2 * PATIENCE)?.success());
+        let said = older.process.output();
+        assert!(said.contains("has taken over"), "{said}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let asked = client.join().expect("no panic")?;
+    assert!(asked > 20, "{asked} requests");
+    assert!(vips.scenario.weir.process.stop(PATIENCE)?.success());
+    assert!(vips.status_at("203.0.113.7:8001").is_err());
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! What outlives a Weir that was killed, and one that has ended in order.
 
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -116,5 +118,57 @@ fn a_kill_at_any_moment_is_in_the_way_of_nothing() -> Result<()> {
     kill(&mut scenario)?;
     assert!(detach(&scenario, &[])?.status.success());
     assert!(!scenario.options.instance.pins().exists());
+    Ok(())
+}
+
+#[test]
+fn killed_in_the_middle_of_traffic_the_next_one_is_warm_and_owes_nothing() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut scenario = warm()?;
+    let place = scenario.star.client.namespace.place();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (told, target) = (stop.clone(), scenario.weir.listen);
+    // Whoever is in the middle of a request loses it, and asks again.
+    let traffic = place.spawn(move || {
+        while !told.load(Ordering::Relaxed) {
+            let connected = Client::connect(&Default::default(), target);
+            let _ = connected.map(|mut client| {
+                while client.get("/").is_ok() {
+                    if told.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let mut before = scenario.dump()?;
+    for moment in [130, 20, 310, 70] {
+        std::thread::sleep(Duration::from_millis(moment));
+        kill(&mut scenario)?;
+        scenario.start_again()?;
+        let after = scenario.dump()?;
+        for (before, after) in before.iter().zip(&after) {
+            assert!(after.latency_ms.is_some(), "still warm");
+            assert!(after.attempts.started >= before.attempts.started);
+            assert!(after.wire.finished >= before.wire.finished);
+        }
+        let said = scenario.weir.process.output();
+        assert!(said.contains("going on with the tables"), "{said}");
+        assert!(!said.contains("WARN"), "{said}");
+        before = after;
+    }
+    stop.store(true, Ordering::Relaxed);
+    traffic.join().expect("no panic");
+    let is_idle = || {
+        let dump = scenario.dump();
+        dump.is_ok_and(|dump| dump.iter().all(|endpoint| endpoint.pending == 0))
+    };
+    assert!(
+        becomes_true(PATIENCE, is_idle),
+        "leases end with their process"
+    );
+    assert_eq!(links(&scenario), 4);
     Ok(())
 }
