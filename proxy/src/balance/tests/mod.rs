@@ -8,6 +8,7 @@ mod ejection;
 mod generations;
 mod learning;
 mod leases;
+mod refills;
 mod reloads;
 mod rendezvous;
 mod retries;
