@@ -33,6 +33,8 @@ pub struct Dialed {
     pub complete: u64,
     /// Connections that were refused, broke, or took longer than [`PATIENCE`].
     pub failed: u64,
+    /// Why the first of those failed.
+    pub failures: Vec<String>,
     /// Connections that got back something else.
     pub wrong: u64,
     /// Nanoseconds from connecting to the whole answer.
@@ -102,11 +104,20 @@ impl Dialed {
         self.complete as f64 / self.elapsed.as_secs_f64()
     }
 
+    fn fail(&mut self, why: String, begun: Instant) {
+        self.failed += 1;
+        if self.failures.len() < 10 {
+            let after = begun.elapsed();
+            self.failures.push(format!("{why} after {after:.1?}"));
+        }
+    }
+
     fn nothing() -> Self {
         Self {
             elapsed: Duration::ZERO,
             complete: 0,
             failed: 0,
+            failures: Vec::new(),
             wrong: 0,
             // Three digits up to a minute: constant memory, no resizing while it runs.
             latency: Histogram::new_with_bounds(1, 60_000_000_000, 3)
@@ -137,7 +148,7 @@ struct Call {
 
 enum Outcome {
     Complete,
-    Failed,
+    Failed(String),
     Wrong,
 }
 
@@ -178,7 +189,7 @@ impl Run {
                     let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
                     dialed.latency.saturating_record(nanos);
                 }
-                Outcome::Failed => dialed.failed += 1,
+                Outcome::Failed(why) => dialed.fail(why, call.begun),
                 Outcome::Wrong => dialed.wrong += 1,
             }
         }
@@ -190,7 +201,9 @@ impl Run {
         for slot in 0..self.calls.len() {
             let begun = self.calls[slot].as_ref().map(|call| call.begun);
             if begun.is_some_and(|begun| now.saturating_duration_since(begun) > PATIENCE) {
-                self.dialed.failed += u64::from(self.is_recording);
+                if let Some(begun) = begun.filter(|_| self.is_recording) {
+                    self.dialed.fail("unanswered".to_owned(), begun);
+                }
                 self.dial(slot)?;
             }
         }
@@ -205,14 +218,15 @@ impl Call {
             match self.stream.write(pattern::at(self.offset, LENGTH)) {
                 Ok(LENGTH) => self.has_sent = true,
                 Err(error) if is_later(&error) => return None,
-                Ok(_) | Err(_) => return Some(Outcome::Failed),
+                Ok(_) => return Some(Outcome::Failed("cut".to_owned())),
+                Err(error) => return Some(Outcome::Failed(format!("sending: {error}"))),
             }
         }
         // One byte more than there is to come.
         let mut bytes = [0; LENGTH + 1];
         loop {
             match self.stream.read(&mut bytes) {
-                Ok(0) => return Some(Outcome::Failed),
+                Ok(0) => return Some(Outcome::Failed("ended".to_owned())),
                 Ok(length) => {
                     let offset = self.offset + self.received as u64;
                     self.received += length;
@@ -224,7 +238,7 @@ impl Call {
                     }
                 }
                 Err(error) if is_later(&error) => return None,
-                Err(_) => return Some(Outcome::Failed),
+                Err(error) => return Some(Outcome::Failed(format!("receiving: {error}"))),
             }
         }
     }

@@ -23,10 +23,12 @@ pub struct Plan {
 }
 
 /// What came of connections. Microseconds are of run time, per connection, but for the latency.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Connections {
     pub complete: u64,
     pub failed: u64,
+    /// Why the first of those failed.
+    pub failures: Vec<String>,
     pub wrong: u64,
     pub per_second: f64,
     /// Client, endpoints, contender, and the kernel for them.
@@ -62,15 +64,20 @@ pub fn connections(hosts: &Hosts, running: &Running, plan: &Plan) -> Result<Conn
     let after = after.context("recording ended")??;
     let each = |time: Duration| time.as_secs_f64() * 1e6 / dialed.complete.max(1) as f64;
     let quantile = |quantile| dialed.latency.value_at_quantile(quantile) as f64 / 1e3;
+    let per_second = dialed.per_second();
+    let all_us = each(after.all - before.all);
+    let process_us = each(after.process - before.process);
+    let (p50_us, p99_us) = (quantile(0.5), quantile(0.99));
     Ok(Connections {
         complete: dialed.complete,
         failed: dialed.failed,
+        failures: dialed.failures,
         wrong: dialed.wrong,
-        per_second: dialed.per_second(),
-        all_us: each(after.all - before.all),
-        process_us: each(after.process - before.process),
-        p50_us: quantile(0.5),
-        p99_us: quantile(0.99),
+        per_second,
+        all_us,
+        process_us,
+        p50_us,
+        p99_us,
     })
 }
 

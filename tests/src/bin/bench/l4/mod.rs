@@ -228,7 +228,8 @@ fn soak(arguments: &Arguments, hosts: &Hosts, connections: u64) -> Result<()> {
             measured.per_second
         );
         if measured.wrong > 0 || measured.failed > 0 {
-            bail!("not all were right:\n{}", running.output());
+            let failures = measured.failures.join(", ");
+            bail!("not all were right: {failures}\n{}", running.output());
         }
     }
     Ok(())
