@@ -3,7 +3,7 @@
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_ktime_get_ns};
-use weir_common::{Connection, ConnectionKey, Progress, Reason, ServiceEndpoint};
+use weir_common::{Connection, ConnectionKey, Progress, Reason, ServiceEndpoint, TCP};
 
 use super::packet::{FIN, Packet, RST};
 use super::score::Score;
@@ -55,7 +55,10 @@ pub fn open(packet: &Packet, to: &mut Connection) -> Result<(), Reason> {
         let _ = CONNECTION.remove(&*key);
         return Err(Reason::ConnectionTableFull);
     }
-    if let Some(score) = Score::of(to) {
+    // Nothing tells of the end of what goes by datagrams: counted as open it would be so for good.
+    if packet.key.protocol == TCP
+        && let Some(score) = Score::of(to)
+    {
         score.opened();
     }
     Ok(())
