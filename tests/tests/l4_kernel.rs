@@ -271,6 +271,23 @@ fn a_kill_and_a_start_break_no_connection() -> Result<()> {
 }
 
 #[test]
+fn an_orderly_stop_and_a_start_break_no_connection() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut stage = stage(2, false)?;
+    let (stream, _) = stage.connect()?;
+    assert!(exchange(&stream, 100_000)?);
+    assert!(stage.weir.process.stop(PATIENCE)?.success());
+    assert!(exchange(&stream, 100_000)?, "nobody runs");
+    assert!(stage.connect().is_err(), "nobody serves");
+    stage.weir = Weir::start(&stage.star.proxy.place(), &stage.options)?;
+    assert!(exchange(&stream, 100_000)?);
+    assert!(becomes_true(PATIENCE, || stage.connect().is_ok()));
+    Ok(())
+}
+
+#[test]
 fn an_endpoint_that_is_removed_keeps_its_connections_and_gets_no_new_ones() -> Result<()> {
     if !can_run(NEEDS) {
         return Ok(());

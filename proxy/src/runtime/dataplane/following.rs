@@ -60,7 +60,7 @@ impl Dataplane {
     /// Takes the programs off every interface, for good.
     pub fn detach(&self) {
         self.watched().detach();
-        self.xdp().detach();
+        self.end_xdp();
         if let Ok(Kernel { vips: Ok(vips), .. }) = &self.kernel {
             vips.detach();
         }

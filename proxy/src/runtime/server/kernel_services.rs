@@ -103,6 +103,11 @@ impl KernelServices {
         }
     }
 
+    /// Whoever had the tables until now may have written to them after us.
+    pub fn publish_again(&mut self) {
+        self.published.clear();
+    }
+
     /// Tells the kernel how good the endpoint is, and learns from what it saw. Returns that.
     fn look_at(
         &self,

@@ -272,6 +272,7 @@ impl Server {
             return workers.next_ending().await;
         }
         self.tell_predecessor();
+        self.kernel_services.publish_again();
         let mut checks = Checks::new(self.dataplane.tables());
         checks.follow(self.lineage.current());
         readiness.set(true);
@@ -323,6 +324,9 @@ impl Server {
                 let all: Vec<_> = listeners.map(|(id, _)| id).collect();
                 workers.unlisten(self.addresses.turn_away(&all));
                 self.addresses.publish(&self.dataplane);
+                if let Err(error) = self.dataplane.serve_no_more() {
+                    tracing::warn!(%error, "the kernel goes on to open connections of L4 services");
+                }
             }
         }
         drop(visits);

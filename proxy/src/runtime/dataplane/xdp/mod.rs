@@ -16,6 +16,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use clap::ValueEnum;
 
 use super::Dataplane;
+use super::kernel::Kernel;
 use crate::snapshot::{DenyList, Transport};
 
 pub use deny::DenyTables;
@@ -131,6 +132,45 @@ impl Dataplane {
         let ways: Vec<SocketAddr> = endpoints.map(|endpoint| endpoint.address).collect();
         self.xdp().serve(vips, ways, &mut kernel.programs());
         Ok(())
+    }
+
+    /// Serves nobody new. Connections that stand go on, and with them the programs, until the end of this process and
+    /// beyond.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn serve_no_more(&self) -> io::Result<()> {
+        let Ok(kernel) = &self.kernel else {
+            return Ok(());
+        };
+        let tables = kernel.services.lock();
+        tables.unwrap_or_else(PoisonError::into_inner).publish(&[])
+    }
+
+    /// Takes `xdp_ingress` off all interfaces, but for those that standing connections of L4 services come in by: what is
+    /// pinned goes on with them.
+    pub(super) fn end_xdp(&self) {
+        let standing = self.standing();
+        if standing == 0 {
+            return self.xdp().detach();
+        }
+        tracing::info!(
+            "{standing} connections of L4 services go on in the kernel, for the next start or until `weir detach`"
+        );
+        if let Err(error) = self.deny(&Arc::default()) {
+            tracing::warn!(%error, "the kernel denies on");
+        }
+        self.xdp().retire();
+    }
+
+    /// Connections of L4 services that outlive this process.
+    fn standing(&self) -> u64 {
+        let is_pinned = |kernel: &Kernel| kernel.programs().pins.is_some();
+        if !self.kernel.as_ref().is_ok_and(is_pinned) || !self.xdp().has_served() {
+            return 0;
+        }
+        let rows = self.tables.score.iter().map(|cells| cells.read());
+        rows.map(|row| row.opened.saturating_sub(row.closed)).sum()
     }
 
     /// From now on these are the addresses clients connect to. Interfaces given by name stay what they are.

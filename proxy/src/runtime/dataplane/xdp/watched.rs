@@ -179,6 +179,23 @@ impl XdpWatched {
         self.attach_where_wanted(programs);
     }
 
+    /// Whether connections of L4 services may come in anywhere, and nobody else has taken them over.
+    pub fn has_served(&self) -> bool {
+        !self.used.is_empty() && !self.is_away
+    }
+
+    /// Leaves it, for those to come, where connections of L4 services come in; detaches elsewhere, for good.
+    pub fn retire(&mut self) {
+        self.mode = XdpMode::Off;
+        for Entry { state, .. } in self.entries.drain(..) {
+            if let State::Attached(attachment) = state
+                && self.used.contains(&attachment.index)
+            {
+                attachment.link.leave();
+            }
+        }
+    }
+
     /// Indexes of the interfaces it is attached to.
     pub fn indexes(&self) -> BTreeSet<u32> {
         let attached = self.entries.iter().filter_map(|entry| match &entry.state {
