@@ -9,6 +9,7 @@ mod policy_problems;
 mod problems;
 mod secrets;
 mod serving;
+mod texts;
 mod traffic;
 mod virtual_addresses;
 
