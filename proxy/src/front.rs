@@ -2,6 +2,9 @@
 //! listener or connection it is about. Names of connections and the budget for them are the proxy's, and lent to the
 //! relay; where no TCP service is configured, none of this costs anything.
 
+use std::net::IpAddr;
+
+use crate::access_log::Record;
 use crate::exchange::Proxy;
 use crate::moment::Moment;
 use crate::relay::{ConnIds, Relay, Role};
@@ -106,6 +109,14 @@ impl ConnIds for Proxy {
 
     fn endpoint(&mut self, now: Moment) -> ConnId {
         self.lend_upstream(now)
+    }
+
+    fn begin_record(&mut self, client: IpAddr, now: Moment) -> Option<Box<Record>> {
+        self.begin_record_of(client, now)
+    }
+
+    fn end_record(&mut self, record: Box<Record>, now: Moment) {
+        self.end_record_of(record, now);
     }
 
     fn give_back(&mut self, conn: ConnId, role: Role) {

@@ -31,6 +31,8 @@ impl WallClock {
 struct Line<'a> {
     time: String,
     client: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<&'static str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     method: Cow<'a, str>,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -42,6 +44,8 @@ struct Line<'a> {
     bytes_in: u64,
     bytes_out: u64,
     duration_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connect_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_byte_ms: Option<f64>,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -66,6 +70,7 @@ pub fn write_line(out: &mut Vec<u8>, record: &Record, clock: WallClock) {
     let line = Line {
         time: utc(clock.at(record.begun)),
         client: record.client,
+        protocol: record.protocol,
         method: record.method.to_text(),
         host: record.host.to_text(),
         path: record.path.to_text(),
@@ -73,6 +78,7 @@ pub fn write_line(out: &mut Vec<u8>, record: &Record, clock: WallClock) {
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
         duration_ms: millis(record.ended.since(record.begun)),
+        connect_ms: record.connect.map(millis),
         first_byte_ms: record.first_byte.map(millis),
         backend: record.backend.to_text(),
         endpoint: record.endpoint,

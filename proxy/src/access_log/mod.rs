@@ -1,4 +1,5 @@
-//! One record for each exchange: what was asked, who answered, what came of it. Workers fill records and hand them to a
+//! One record for each exchange, and each relayed connection: what was asked, who answered, what came of it. Workers fill
+//! records and hand them to a
 //! [`Sink`]; writing them down is [`runtime::access_log`](crate::runtime::access_log)'s.
 
 mod line;
@@ -20,6 +21,8 @@ pub struct Record {
     /// The last byte of its response was handed on, or it was given up.
     pub ended: Moment,
     pub client: IpAddr,
+    /// What it speaks, if it is not HTTP: then nothing is known of requests.
+    pub protocol: Option<&'static str>,
     pub method: Text<16>,
     /// As the request spells it; empty if it does not.
     pub host: Text<64>,
@@ -38,6 +41,8 @@ pub struct Record {
     pub bytes_in: u64,
     /// To the client, the head included.
     pub bytes_out: u64,
+    /// How long it took for a relayed connection to the endpoint to stand.
+    pub connect: Option<Duration>,
     /// Of the endpoint, as the balancer learned it.
     pub first_byte: Option<Duration>,
     /// Why there was no whole response of an endpoint.
@@ -51,6 +56,7 @@ impl Record {
             begun,
             ended: begun,
             client,
+            protocol: None,
             method: Text::default(),
             host: Text::default(),
             path: Text::default(),
@@ -61,6 +67,7 @@ impl Record {
             status: None,
             bytes_in: 0,
             bytes_out: 0,
+            connect: None,
             first_byte: None,
             error: None,
         }

@@ -63,6 +63,15 @@ impl Proxy {
         self.journal = Journal::to(sink);
     }
 
+    /// For whoever else serves on this worker; `None` without a log.
+    pub fn begin_record_of(&mut self, client: IpAddr, now: Moment) -> Option<Box<Record>> {
+        self.journal.begin(client, now)
+    }
+
+    pub fn end_record_of(&mut self, record: Box<Record>, now: Moment) {
+        self.journal.end(record, now);
+    }
+
     /// The head of an exchange has come, and stands in the request head kept.
     pub(super) fn begin_record(
         &mut self,

@@ -32,6 +32,11 @@ impl Relay {
         let is_bound = policy.is_some_and(|policy| policy.affinity.is_some());
         link.sends_header = policy.and_then(|policy| policy.sends_header);
         link.backend = Some(backend.id);
+        if let Some(record) = &mut link.record {
+            record.backend.set(backend.namespace.as_bytes());
+            record.backend.push(b"/");
+            record.backend.push(backend.name.as_bytes());
+        }
         link.more_tries = service.more_tries;
         link.key = is_bound.then(|| client_key(link.address.ip()));
         let picked = match link.key {
@@ -75,6 +80,10 @@ impl Relay {
         self.counters.upstream_active.raise();
         self.out.push(Action::Connect { conn, peer });
         if let Some(link) = self.links.get_mut(id) {
+            if let Some(record) = &mut link.record {
+                record.endpoint = Some(lease.address());
+                record.attempts += 1;
+            }
             link.endpoint = Some(End::new(conn));
             link.lease = Some(lease);
             link.attempt_began = now;
@@ -91,6 +100,9 @@ impl Relay {
         };
         link.phase = Phase::Open;
         link.connect = Some(now.since(link.attempt_began));
+        if let Some(record) = &mut link.record {
+            record.connect = link.connect;
+        }
         let (hold, early) = (link.hold.take(), std::mem::take(&mut link.early));
         let (client, has_ended) = (link.client.conn, link.client.has_ended);
         link.is_asked = !early.is_empty();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::link::{LinkId, Phase};
 use super::{ConnIds, Relay, Role};
 use crate::balance::{LatencySample, LatencySource, Lease, Outcome, Verdict};
-use crate::metrics::LinkEnd;
+use crate::metrics::{Label, LinkEnd};
 use crate::moment::Moment;
 use crate::seam::{Action, ConnId};
 
@@ -35,6 +35,9 @@ impl Relay {
         };
         link.phase = Phase::Closing;
         link.deadline.clear();
+        if let Some(record) = &mut link.record {
+            record.error = Some(why.name());
+        }
         self.counters.l4_endings.of(why).increment();
         for conn in link.left().map(|end| end.conn) {
             self.out.push(Action::Abort { conn });
@@ -59,6 +62,9 @@ impl Relay {
             return;
         };
         link.phase = Phase::Closing;
+        if let Some(record) = &mut link.record {
+            record.error = (why != LinkEnd::Finished).then(|| why.name());
+        }
         self.counters.l4_endings.of(why).increment();
         for conn in link.left().map(|end| end.conn) {
             self.out.push(Action::Close { conn });
@@ -135,7 +141,10 @@ impl Relay {
             endpoint.is_gone = true;
         }
         if link.phase == Phase::Closing && link.left().next().is_none() {
-            self.links.remove(owner.link);
+            let link = self.links.remove(owner.link);
+            if let Some(record) = link.and_then(|link| link.record) {
+                ids.end_record(record, now);
+            }
             self.forget_old_deadlines();
         } else if link.phase != Phase::Closing && link.client.is_gone {
             self.give_up(owner.link, Outcome::Neutral, LinkEnd::ClientReset, now);

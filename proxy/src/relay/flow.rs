@@ -32,12 +32,14 @@ impl Relay {
             (Phase::Preamble, _) => self.on_preamble(owner.link, bytes, now, ids),
             (Phase::Connecting, Role::Client) => {
                 link.early.extend_from_slice(bytes);
+                link.count(Role::Client, bytes.len());
                 self.counters.l4_bytes_in.add(bytes.len() as u64);
                 if link.early.len() > EARLY {
                     self.pause(conn);
                 }
             }
             (Phase::Open, role) => {
+                link.count(role, bytes.len());
                 let Some((from, to)) = link.ends(role, conn) else {
                     return;
                 };

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Role;
+use crate::access_log::Record;
 use crate::balance::{AffinityKey, BackendId, Lease};
 use crate::conn::SlabKey;
 use crate::moment::Moment;
@@ -63,6 +64,8 @@ pub struct Link {
     pub is_asked: bool,
     /// What the client sent before there was anybody to have it.
     pub early: Vec<u8>,
+    /// For the access log, if there is one.
+    pub record: Option<Box<Record>>,
     pub deadline: Deadline,
 }
 
@@ -130,6 +133,7 @@ impl Link {
             connect: None,
             is_asked: false,
             early: Vec::new(),
+            record: None,
             deadline: Deadline::default(),
         }
     }
@@ -139,6 +143,20 @@ impl Link {
         let Addresses { source, .. } = addresses;
         self.address = SocketAddr::new(source.ip().to_canonical(), source.port());
         self.destination = addresses.destination;
+        if let Some(record) = &mut self.record {
+            record.client = self.address.ip();
+        }
+    }
+
+    /// Bytes came from this end.
+    pub fn count(&mut self, from: Role, bytes: usize) {
+        let Some(record) = &mut self.record else {
+            return;
+        };
+        match from {
+            Role::Client => record.bytes_in += bytes as u64,
+            Role::Endpoint => record.bytes_out += bytes as u64,
+        }
     }
 
     /// The end of this role and the other one, if both are there. `None` for a connection to an endpoint that was given

@@ -19,10 +19,11 @@ mod preamble;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access_log::Record;
 use crate::balance::Balancer;
 use crate::conn::{Outbox, Slab};
 use crate::metrics::WorkerCounters;
@@ -61,7 +62,8 @@ impl Default for Settings {
     }
 }
 
-/// Names of connections, and the right to have them. Both are shared with whoever else serves on the same worker.
+/// Names of connections, and the right to have them; and the access log. All are shared with whoever else serves on the
+/// same worker.
 pub trait ConnIds {
     /// `None`: there is no room for another client.
     fn client(&mut self) -> Option<ConnId>;
@@ -71,6 +73,11 @@ pub trait ConnIds {
 
     /// The connection is gone.
     fn give_back(&mut self, conn: ConnId, role: Role);
+
+    /// What the access log is to be told of a client; `None` without a log.
+    fn begin_record(&mut self, client: IpAddr, now: Moment) -> Option<Box<Record>>;
+
+    fn end_record(&mut self, record: Box<Record>, now: Moment);
 }
 
 /// Which end of a link a connection is.
@@ -211,7 +218,11 @@ impl Relay {
             source: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
             destination,
         };
-        let link = Link::new(conn, listener, addresses, hold, now);
+        let mut link = Link::new(conn, listener, addresses, hold, now);
+        link.record = ids.begin_record(addresses.source.ip(), now);
+        if let Some(record) = &mut link.record {
+            record.protocol = Some("TCP");
+        }
         let id = self.links.insert(link);
         self.ends.insert(conn, id, Role::Client);
         match reads_header {

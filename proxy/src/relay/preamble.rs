@@ -1,7 +1,7 @@
 //! PROXY headers: read from clients of services that want them, written to endpoints whose backends do.
 
 use super::link::{LinkId, Phase};
-use super::{ConnIds, Relay};
+use super::{ConnIds, Relay, Role};
 use crate::balance::Outcome;
 use crate::metrics::LinkEnd;
 use crate::moment::Moment;
@@ -25,6 +25,7 @@ impl Relay {
             Ok(Some(Header { length, addresses })) => {
                 link.early.drain(..length);
                 self.counters.l4_bytes_in.add(link.early.len() as u64);
+                link.count(Role::Client, link.early.len());
                 if let Some(addresses) = addresses {
                     link.told(addresses);
                 }

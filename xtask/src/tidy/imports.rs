@@ -76,6 +76,7 @@ const MODULES: [(&str, &[&str]); 21] = [
             "moment",
             "balance",
             "timer",
+            "access_log",
             "route",
             "affinity",
             "snapshot",
@@ -84,7 +85,10 @@ const MODULES: [(&str, &[&str]); 21] = [
             "conn",
         ],
     ),
-    ("front", &["moment", "seam", "exchange", "relay"]),
+    (
+        "front",
+        &["moment", "access_log", "seam", "exchange", "relay"],
+    ),
     (
         "runtime",
         &[

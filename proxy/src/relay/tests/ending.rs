@@ -146,6 +146,32 @@ fn whoever_takes_nothing_is_to_blame_for_silence() {
 }
 
 #[test]
+fn the_access_log_is_told_of_each_connection_at_its_end() {
+    let mut world = World::new(&[1]);
+    let (client, endpoint) = world.pair();
+    world.received(client, b"question");
+    world.received(endpoint, b"an answer");
+    world.advance(Duration::from_secs(2));
+    world.ends(client, End::Finished);
+    assert!(world.ids.records.is_empty(), "it is not over");
+    world.ends(endpoint, End::Finished);
+    let (client, endpoint) = world.pair();
+    world.received(client, b"?");
+    world.ends(endpoint, End::Broken);
+    let [finished, reset] = &world.ids.records[..] else {
+        panic!("two records: {:?}", world.ids.records);
+    };
+    assert_eq!(finished.client.to_string(), "192.0.2.7");
+    assert_eq!(finished.protocol, Some("TCP"));
+    assert_eq!((finished.bytes_in, finished.bytes_out), (8, 9));
+    assert_eq!(finished.connect, Some(Duration::from_millis(1)));
+    assert!(finished.ended.since(finished.begun) >= Duration::from_secs(2));
+    assert_eq!((finished.attempts, finished.error), (1, None));
+    assert!(finished.endpoint.is_some() && !finished.backend.is_empty());
+    assert_eq!((reset.bytes_in, reset.error), (1, Some("endpoint-reset")));
+}
+
+#[test]
 fn many_short_connections_leave_nothing_behind() {
     let mut world = World::new(&[1, 2]);
     for _ in 0..20_000 {

@@ -1,10 +1,11 @@
 //! A driver without sockets. Ends that are told to close or reset are gone at once; what is sent to them is kept.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access_log::Record;
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{Balancer, EndpointRows, Figures, Weight};
 use crate::conn::Slab;
@@ -20,6 +21,8 @@ use crate::snapshot::{BackendPolicy, L4Service, Lineage, ListenerId, Plan, Targe
 pub struct Ids {
     slab: Slab<ConnId, ()>,
     pub is_full: bool,
+    /// What the access log was told.
+    pub records: Vec<Record>,
 }
 
 impl ConnIds for Ids {
@@ -33,6 +36,15 @@ impl ConnIds for Ids {
 
     fn give_back(&mut self, conn: ConnId, _role: Role) {
         self.slab.release(conn);
+    }
+
+    fn begin_record(&mut self, client: IpAddr, now: Moment) -> Option<Box<Record>> {
+        Some(Box::new(Record::new(client, now)))
+    }
+
+    fn end_record(&mut self, mut record: Box<Record>, now: Moment) {
+        record.ended = now;
+        self.records.push(*record);
     }
 }
 
