@@ -32,8 +32,9 @@ pub fn reading_of(tables: &SharedTables, endpoint: &Endpoint) -> Reading {
 const ENOUGH: u64 = 40;
 
 impl ConnectionNews {
-    /// Records the failures, then the successes: in which order they came nobody knows. Returns what the first failure
-    /// led to that was one too many.
+    /// Records the outcomes, failures spread evenly among the successes: in which order they came nobody knows, and in
+    /// this one no more failures follow each other than must have done in any. Returns what the first failure led to
+    /// that was one too many.
     pub fn record(
         self,
         tables: &SharedTables,
@@ -48,19 +49,35 @@ impl ConnectionNews {
         if state.readmit_if_due(backend.policy.health.restored_health(), now) {
             tracing::info!("endpoint {} is back in the pool", endpoint.address);
         }
+        let (failures, successes) = self.sample();
+        // Before, between and after the successes.
+        let gaps = successes + 1;
+        let failed_before = |gap: u64| (2 * gap * failures + gaps) / (2 * gaps);
         let mut verdict = None;
-        for _ in 0..self.failed.min(ENOUGH) {
-            let failed = fail(tables, backend, endpoint, now);
-            verdict = verdict.or(failed);
-        }
-        for _ in 0..self.accepted.min(ENOUGH) {
-            state.record_success(Some(LatencySample {
-                length: self.connect,
-                source: LatencySource::Kernel,
-                self_delay: Duration::ZERO,
-            }));
+        for gap in 0..gaps {
+            for _ in failed_before(gap)..failed_before(gap + 1) {
+                let failed = fail(tables, backend, endpoint, now);
+                verdict = verdict.or(failed);
+            }
+            if gap < successes {
+                state.record_success(Some(LatencySample {
+                    length: self.connect,
+                    source: LatencySource::Kernel,
+                    self_delay: Duration::ZERO,
+                }));
+            }
         }
         verdict
+    }
+
+    /// Failures and successes, in their proportion, as many as are worth recording: at least one of what there was.
+    fn sample(self) -> (u64, u64) {
+        let most = self.failed.max(self.accepted).max(ENOUGH);
+        let share = |count: u64| {
+            let share = (u128::from(count) * u128::from(ENOUGH)).div_ceil(u128::from(most));
+            u64::try_from(share).unwrap_or(ENOUGH)
+        };
+        (share(self.failed), share(self.accepted))
     }
 }
 
@@ -154,8 +171,8 @@ mod tests {
         let now = Moment::from_nanos(1);
         assert_eq!(news.record(&tables, &backend, endpoint, now), None);
         let reading = state.reading();
-        // .7, .49, and one success.
-        assert!((reading.health - 0.643).abs() < 1e-9, "{reading:?}");
+        // .7, one success, .79, and the other failure.
+        assert!((reading.health - 0.553).abs() < 1e-9, "{reading:?}");
         assert_eq!(reading.latency_seconds, Some(0.1));
         assert_eq!(state.latency_source(), Some(LatencySource::Kernel));
     }
@@ -172,5 +189,38 @@ mod tests {
         let verdict = news.record(&tables, &backend, endpoint, now);
         assert!(matches!(verdict, Some(Verdict::Ejected(_))), "{verdict:?}");
         assert!(!EndpointState::of(&tables, endpoint.row).is_active(now));
+    }
+    #[test]
+    fn a_few_failures_among_many_successes_are_not_failures_in_a_row() {
+        let (tables, backend) = world();
+        let endpoint = &backend.endpoints()[0];
+        let news = ConnectionNews {
+            accepted: 2_000,
+            connect: Duration::from_millis(1),
+            failed: 5,
+        };
+        let now = Moment::from_nanos(1);
+        assert_eq!(news.record(&tables, &backend, endpoint, now), None);
+        let reading = EndpointState::of(&tables, endpoint.row).reading();
+        assert!(reading.health > 0.99, "{reading:?}");
+    }
+
+    #[test]
+    fn failures_ejected_for_are_those_that_must_have_followed_each_other() {
+        let ejects = |failed, accepted| {
+            let (tables, backend) = world();
+            let news = ConnectionNews {
+                accepted,
+                connect: Duration::from_millis(1),
+                failed,
+            };
+            let now = Moment::from_nanos(1);
+            let verdict = news.record(&tables, &backend, &backend.endpoints()[0], now);
+            matches!(verdict, Some(Verdict::Ejected(_)))
+        };
+        assert!(!ejects(8, 1), "four, a success, four");
+        assert!(ejects(9, 1));
+        assert!(ejects(u64::MAX, 1));
+        assert!(!ejects(u64::MAX, u64::MAX));
     }
 }
