@@ -68,23 +68,20 @@ impl KernelServices {
         }
         let tables = dataplane.tables();
         let mut services = Vec::new();
-        let mut rows = HashMap::new();
+        let mut backends = Vec::new();
         let mut said = BTreeMap::new();
         for (_, service) in snapshot.l4_services() {
             match in_kernel(snapshot, service, &tables, now) {
                 Ok((one, backend)) => {
                     services.push(one);
-                    for endpoint in backend.endpoints() {
-                        let score = self.look_at(&tables, backend, endpoint, now);
-                        rows.insert(endpoint.row, score);
-                    }
+                    backends.push(backend);
                 }
                 Err(reason) => {
                     said.insert((service.transport, service.address), reason);
                 }
             }
         }
-        self.seen = rows;
+        self.look_at_all(&tables, &backends, now);
         self.say(said);
         self.resolve(&services);
         if services == self.published {
@@ -106,6 +103,18 @@ impl KernelServices {
     /// Whoever had the tables until now may have written to them after us.
     pub fn publish_again(&mut self) {
         self.published.clear();
+    }
+
+    /// Looks at each endpoint once, however many services lead to it: news that is taken is no news any more.
+    fn look_at_all(&mut self, tables: &SharedTables, backends: &[&Backend], now: Moment) {
+        let mut seen = HashMap::new();
+        for backend in backends {
+            for endpoint in backend.endpoints() {
+                let look = || self.look_at(tables, backend, endpoint, now);
+                seen.entry(endpoint.row).or_insert_with(look);
+            }
+        }
+        self.seen = seen;
     }
 
     /// Tells the kernel how good the endpoint is, and learns from what it saw. Returns that.
@@ -268,4 +277,53 @@ fn source_towards(address: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect(address).ok()?;
     Some(socket.local_addr().ok()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::shared::Sizes;
+    use crate::balance::{BackendId, BackendKind, Bucket, EndpointRows, Weight};
+
+    fn world() -> (SharedTables, Backend) {
+        let tables = SharedTables::anonymous(Sizes {
+            capacity: 1,
+            workers: 1,
+            cpus: 1,
+            flows: 1,
+        });
+        let address = SocketAddr::from(([10, 0, 0, 1], 80));
+        let key: std::sync::Arc<str> = address.to_string().into();
+        let row = EndpointRows::new(tables.clone()).admit(&key, address);
+        let endpoint = Endpoint {
+            row: row.expect("rows enough"),
+            key,
+            address,
+            weight: Weight::ONE,
+            bucket: Bucket::default(),
+        };
+        let id = BackendId {
+            place: 0,
+            revision: 1,
+        };
+        let backend = Backend::new(id, BackendKind::Service, "a", "b", [endpoint].into());
+        (tables, backend)
+    }
+
+    #[test]
+    fn news_of_an_endpoint_of_several_services_is_taken_once() {
+        let (tables, backend) = world();
+        let mut services = KernelServices::default();
+        let now = Moment::from_nanos(1);
+        services.look_at_all(&tables, &[&backend, &backend], now);
+        tables.score[0].refused.store(1, Relaxed);
+        services.look_at_all(&tables, &[&backend, &backend], now);
+        let health = reading_of(&tables, &backend.endpoints()[0]).health;
+        assert!(
+            (health - 0.7).abs() < 1e-9,
+            "one failure, not two: {health}"
+        );
+        services.look_at_all(&tables, &[&backend, &backend], now);
+        assert_eq!(reading_of(&tables, &backend.endpoints()[0]).health, health);
+    }
 }
