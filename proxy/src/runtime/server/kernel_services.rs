@@ -41,7 +41,8 @@ pub enum NotInKernel {
 
 #[derive(Default)]
 pub struct KernelServices {
-    published: Vec<KernelService>,
+    /// What the kernel serves; None while nobody knows: it may go on with what another process left.
+    published: Option<Vec<KernelService>>,
     /// What was said of services the kernel does not serve.
     said: BTreeMap<(Transport, SocketAddr), NotInKernel>,
     /// What endpoints' rows said when they were looked at last.
@@ -54,12 +55,12 @@ pub struct KernelServices {
 impl KernelServices {
     /// To be called about every [`TICK`].
     pub fn tick(&mut self, dataplane: &Dataplane, snapshot: &Snapshot, now: Moment) {
-        let is_idle = self.published.is_empty() && snapshot.l4_services().next().is_none();
-        if is_idle {
+        let has_services = snapshot.l4_services().next().is_some();
+        if !has_services && !self.is_to_publish(&[]) {
             return;
         }
         if let Some(cause) = dataplane.without_kernel() {
-            if !std::mem::replace(&mut self.has_failed, true) {
+            if has_services && !std::mem::replace(&mut self.has_failed, true) {
                 tracing::warn!(
                     "TCP services are served by the relay, those of UDP by nobody: no BPF, {cause}"
                 );
@@ -84,12 +85,14 @@ impl KernelServices {
         self.look_at_all(&tables, &backends, now);
         self.say(said);
         self.resolve(&services);
-        if services == self.published {
+        if !self.is_to_publish(&services) {
             return;
         }
+        // Where it fails, some services may be new and others not.
+        self.published = None;
         match dataplane.serve(&services) {
             Ok(()) => {
-                self.published = services;
+                self.published = Some(services);
                 self.has_failed = false;
             }
             Err(error) if !self.has_failed => {
@@ -102,7 +105,11 @@ impl KernelServices {
 
     /// Whoever had the tables until now may have written to them after us.
     pub fn publish_again(&mut self) {
-        self.published.clear();
+        self.published = None;
+    }
+
+    fn is_to_publish(&self, services: &[KernelService]) -> bool {
+        self.published.as_deref() != Some(services)
     }
 
     /// Looks at each endpoint once, however many services lead to it: news that is taken is no news any more.
@@ -153,7 +160,7 @@ impl KernelServices {
             0 => TICKS,
             ticks => ticks - 1,
         };
-        if self.until_resolved != TICKS && services == self.published {
+        if self.until_resolved != TICKS && !self.is_to_publish(services) {
             return;
         }
         let endpoints = services.iter().flat_map(|service| &service.endpoints);
@@ -325,5 +332,15 @@ mod tests {
         );
         services.look_at_all(&tables, &[&backend, &backend], now);
         assert_eq!(reading_of(&tables, &backend.endpoints()[0]).health, health);
+    }
+
+    #[test]
+    fn what_another_process_left_is_withdrawn_though_nothing_is_to_be_served() {
+        let mut services = KernelServices::default();
+        assert!(services.is_to_publish(&[]));
+        services.published = Some(Vec::new());
+        assert!(!services.is_to_publish(&[]));
+        services.publish_again();
+        assert!(services.is_to_publish(&[]));
     }
 }
