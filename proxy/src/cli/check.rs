@@ -86,10 +86,7 @@ fn ignored(documents: &[String]) -> String {
     if documents.is_empty() {
         return String::new();
     }
-    let mut text = format!(
-        "{} ignored, which are not about traffic:\n",
-        documents.len()
-    );
+    let mut text = format!("{} ignored, which Weir does not read:\n", documents.len());
     for document in documents {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {document}");

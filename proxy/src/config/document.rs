@@ -43,7 +43,11 @@ pub fn read<'a>(
     let kind = match kinds::use_of(node, &version, &kind) {
         None => return,
         Some(Use::Read(kind)) => kind,
-        Some(Use::Ignore) => return resources.ignored.push(ignored(&root)),
+        Some(Use::Ignore { instead }) => {
+            let instead = instead.map(|kind| format!("; use {kind}"));
+            let noted = ignored(&root) + &instead.unwrap_or_default();
+            return resources.ignored.push(noted);
+        }
         Some(Use::List) => {
             object.ignored(&["metadata"]);
             for item in object.items("items") {

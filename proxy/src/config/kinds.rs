@@ -1,5 +1,5 @@
 //! Kinds of documents: which are read, in which version, and which may lie beside them. A directory of real manifests
-//! holds much that is not about traffic; what is nearly one of ours, or of one of our groups, is a mistake all the same.
+//! holds much that is for others; what is nearly one of ours, or of one of our groups, is a mistake all the same.
 
 use super::document::Read;
 use super::reader::{Cursor, closest};
@@ -95,8 +95,8 @@ const CORE: [&str; 17] = [
     "Status",
 ];
 
-/// Groups that have nothing to do with where requests go here. A group ending in one after a dot is one, too.
-const FOREIGN: [&str; 34] = [
+/// Groups of Kubernetes whose kinds are not read here, by their whole names: many of its names end alike, ours too.
+const KUBERNETES: [&str; 24] = [
     "apps",
     "batch",
     "autoscaling",
@@ -114,13 +114,21 @@ const FOREIGN: [&str; 34] = [
     "metrics.k8s.io",
     "networking.k8s.io",
     "node.k8s.io",
+    "policy.networking.k8s.io",
     "rbac.authorization.k8s.io",
     "resource.k8s.io",
     "scheduling.k8s.io",
     "snapshot.storage.k8s.io",
     "storage.k8s.io",
     "kustomize.config.k8s.io",
-    "x-k8s.io",
+];
+
+/// Groups of others. A group ending in one after a dot is one, too.
+const FOREIGN: [&str; 14] = [
+    "cluster.x-k8s.io",
+    "jobset.x-k8s.io",
+    "kueue.x-k8s.io",
+    "csi.x-k8s.io",
     "argoproj.io",
     "cert-manager.io",
     "cilium.io",
@@ -136,8 +144,10 @@ const FOREIGN: [&str; 34] = [
 /// What is to be done with a document.
 pub enum Use {
     Read(&'static Kind),
-    /// It is somebody else's.
-    Ignore,
+    /// It is somebody else's; if it is about traffic, this kind says it here.
+    Ignore {
+        instead: Option<&'static str>,
+    },
     /// Documents under `items`.
     List,
 }
@@ -146,14 +156,16 @@ pub enum Use {
 pub fn use_of(document: &Node, at_version: &Cursor<'_>, at_kind: &Cursor<'_>) -> Option<Use> {
     let (version, kind) = (at_version.text(), at_kind.text());
     let (version, kind) = (version?, kind?);
-    let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+    let group = group_of(version);
     if is_foreign(group) {
-        return Some(Use::Ignore);
+        return Some(Use::Ignore {
+            instead: (kind == "Ingress").then_some("HTTPRoute"),
+        });
     }
     if let Some(known) = KINDS.iter().find(|known| known.name == kind) {
         if version == known.version {
             return Some(match kind {
-                "Secret" if secret::is_of_others(document) => Use::Ignore,
+                "Secret" if secret::is_of_others(document) => Use::Ignore { instead: None },
                 _ => Use::Read(known),
             });
         }
@@ -164,7 +176,7 @@ pub fn use_of(document: &Node, at_version: &Cursor<'_>, at_kind: &Cursor<'_>) ->
         return None;
     }
     if WITHOUT_EFFECT.contains(&(group, kind)) || version == "v1" && CORE.contains(&kind) {
-        return Some(Use::Ignore);
+        return Some(Use::Ignore { instead: None });
     }
     if (version, kind) == ("v1", "List") {
         return Some(Use::List);
@@ -178,12 +190,20 @@ fn is_foreign(group: &str) -> bool {
         let rest = group.strip_suffix(foreign);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    !is_ours(group) && FOREIGN.iter().any(|foreign| is_in(foreign))
+    if closest(group, &groups()).is_some() {
+        return false;
+    }
+    KUBERNETES.contains(&group) || FOREIGN.iter().any(|foreign| is_in(foreign))
 }
 
-fn is_ours(group: &str) -> bool {
-    let of_ours = |kind: &Kind| kind.version.rsplit_once('/').map_or("", |(group, _)| group);
-    KINDS.iter().any(|kind| of_ours(kind) == group)
+/// Groups of the kinds that are read.
+fn groups() -> Vec<&'static str> {
+    KINDS.iter().map(|kind| group_of(kind.version)).collect()
+}
+
+/// "" for the core of Kubernetes.
+fn group_of(version: &str) -> &str {
+    version.rsplit_once('/').map_or("", |(group, _)| group)
 }
 
 fn refuse(at_version: &Cursor<'_>, at_kind: &Cursor<'_>, group: &str, kind: &str) {
@@ -198,7 +218,7 @@ fn refuse(at_version: &Cursor<'_>, at_kind: &Cursor<'_>, group: &str, kind: &str
             "`{kind}` is not a known kind; did you mean `{meant}`?"
         ));
     }
-    if !is_ours(group) {
+    if !groups().contains(&group) {
         return at_version.error(format!(
             "`{group}` is not a known group of kinds; correct it, or leave the document out"
         ));

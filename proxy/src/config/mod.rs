@@ -69,7 +69,7 @@ pub struct Checked {
     pub plan: Option<Plan>,
     /// Documents that were understood.
     pub resources: usize,
-    /// Documents that are not about traffic, each with its place.
+    /// Documents Weir does not read, each with its place.
     pub ignored: Vec<String>,
     /// By file and position.
     pub problems: Vec<Problem>,

@@ -8,7 +8,7 @@ fn shop_beside(document: &str) -> Checked {
 }
 
 #[test]
-fn documents_that_are_not_about_traffic_are_passed_over_and_listed() {
+fn documents_weir_does_not_read_are_passed_over_and_listed() {
     for (version, kind) in [
         ("v1", "ConfigMap"),
         ("v1", "Namespace"),
@@ -33,6 +33,18 @@ fn documents_that_are_not_about_traffic_are_passed_over_and_listed() {
             [format!("{kind} default/shop (a.yaml:39:1)")]
         );
     }
+}
+
+#[test]
+fn an_ingress_is_passed_over_with_what_to_write_instead() {
+    let checked = shop_beside(
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: shop}\nspec: {}",
+    );
+    assert_eq!(lines(&checked.problems), "");
+    assert_eq!(
+        checked.ignored,
+        ["Ingress default/shop (a.yaml:39:1); use HTTPRoute"]
+    );
 }
 
 #[test]
@@ -62,6 +74,21 @@ fn what_is_nearly_ours_is_a_mistake() {
             "gateway.networking.k8s.oi/v1",
             "HTTPRoute",
             "39:13: error: HTTPRoute default/x: apiVersion: `gateway.networking.k8s.oi/v1` is not a version of HTTPRoute that is read; write `gateway.networking.k8s.io/v1`",
+        ),
+        (
+            "gatway.networking.k8s.io/v1",
+            "HTTPRoute",
+            "39:13: error: HTTPRoute default/x: apiVersion: `gatway.networking.k8s.io/v1` is not a version of HTTPRoute that is read; write `gateway.networking.k8s.io/v1`",
+        ),
+        (
+            "gateway.networking.x-k8s.io/v1",
+            "HTTPRoute",
+            "39:13: error: HTTPRoute default/x: apiVersion: `gateway.networking.x-k8s.io/v1` is not a version of HTTPRoute that is read; write `gateway.networking.k8s.io/v1`",
+        ),
+        (
+            "gteway.netwrking.k8s.o/v1",
+            "HTTPRoute",
+            "39:13: error: HTTPRoute default/x: apiVersion: `gteway.netwrking.k8s.o/v1` is not a version of HTTPRoute that is read; write `gateway.networking.k8s.io/v1`",
         ),
         (
             "v1",

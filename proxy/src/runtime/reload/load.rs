@@ -92,7 +92,9 @@ pub fn load_plan(
     checked.problems.iter().for_each(warn);
     if !checked.ignored.is_empty() {
         let documents = checked.ignored.len();
-        tracing::info!("{documents} documents are not about traffic; `weir check` lists them");
+        tracing::info!(
+            "{documents} documents are of kinds Weir does not read; `weir check` lists them"
+        );
     }
     Ok(plan)
 }
