@@ -106,7 +106,9 @@ impl Kernel {
         connections: u32,
         pins: Option<Pins>,
     ) -> Result<Proven, Unavailable> {
-        let adopted = pins.as_ref().and_then(|pins| adoptable(pins, needed));
+        let adopted = pins
+            .as_ref()
+            .and_then(|pins| adoptable(pins, needed, connections));
         let kept = pins.as_ref().filter(|_| adopted.is_some());
         let sizes = adopted.unwrap_or(needed);
         let loaded = Self::load_programs(sizes, connections, kept, Ok(()));
@@ -151,7 +153,7 @@ impl Kernel {
         let object = OBJECT.ok_or(Unavailable::NotBuilt)?;
         raise_locked_memory_limit();
         if kept.is_none() {
-            room::check(sizes)?;
+            room::check(sizes, connections)?;
         }
         let mut ebpf = load_object(object, sizes, connections, kept)?;
         let tables = map_tables(&mut ebpf, sizes)?;
@@ -224,9 +226,9 @@ const OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("WEIR_KERNEL
 const OBJECT: Option<&[u8]> = None;
 
 /// Says what becomes of the tables an earlier process left, if there are any.
-fn adoptable(pins: &Pins, needed: Sizes) -> Option<Sizes> {
+fn adoptable(pins: &Pins, needed: Sizes, connections: u32) -> Option<Sizes> {
     let folder = pins.folder().display();
-    match pins.adoptable(needed) {
+    match pins.adoptable(needed, connections) {
         Ok(sizes) => {
             tracing::info!("going on with the tables an earlier process left in {folder}");
             Some(sizes)

@@ -6,23 +6,23 @@ use super::unavailable::Unavailable;
 use crate::balance::shared::Sizes;
 
 /// Refuses tables that are larger than the memory that is available, and names the largest.
-pub fn check(sizes: Sizes) -> Result<(), Unavailable> {
+pub fn check(sizes: Sizes, connections: u32) -> Result<(), Unavailable> {
     // Where the kernel does not tell, it is left to find out.
     match available() {
-        Some(available) => check_within(available, sizes),
+        Some(available) => check_within(available, sizes, connections),
         None => Ok(()),
     }
 }
 
-fn check_within(available: u64, sizes: Sizes) -> Result<(), Unavailable> {
-    let bytes = |table: &&'static str| bytes_of(table, sizes);
-    let total = TABLES.iter().fold(0_u64, |sum, table| {
-        sum.saturating_add(bytes_of(table, sizes))
-    });
+fn check_within(available: u64, sizes: Sizes, connections: u32) -> Result<(), Unavailable> {
+    let bytes = |table: &'static str| bytes_of(table, sizes, connections);
+    let total = TABLES
+        .iter()
+        .fold(0_u64, |sum, table| sum.saturating_add(bytes(table)));
     match TABLES.iter().max_by_key(|table| bytes(table)) {
         Some(table) if total > available => Err(Unavailable::Memory {
             table,
-            bytes: bytes_of(table, sizes),
+            bytes: bytes(table),
             total,
             available,
         }),
@@ -54,7 +54,7 @@ mod tests {
             cpus: 2,
             flows: 1,
         };
-        let refused = check_within(8 << 30, sizes).expect_err("32 GiB for one of them");
+        let refused = check_within(8 << 30, sizes, 4096).expect_err("32 GiB for one of them");
         let said = refused.to_string();
         assert!(said.contains("ENDPOINT_ATTEMPTS alone 32768 MiB"), "{said}");
         assert!(said.contains("has 8192 MiB left"), "{said}");
@@ -63,7 +63,9 @@ mod tests {
             workers: 2,
             ..sizes
         };
-        assert!(check_within(8 << 30, few).is_ok());
+        assert!(check_within(8 << 30, few, 4096).is_ok());
+        let refused = check_within(8 << 30, few, 1 << 26).expect_err("10 GiB of connections");
+        assert!(refused.to_string().contains("CONNECTION"), "{refused}");
     }
 
     #[test]

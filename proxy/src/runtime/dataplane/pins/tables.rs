@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use weir_common::{
-    Connection, EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook, EndpointReading,
-    EndpointScore, EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta, MetaCells, Reason,
-    Service, ServiceEndpoint,
+    Connection, ConnectionKey, EndpointAttempts, EndpointIdentity, EndpointLoad, EndpointOutlook,
+    EndpointReading, EndpointScore, EndpointState, EndpointWire, LAYOUT_VERSION, MAGIC, Meta,
+    MetaCells, Reason, Service, ServiceEndpoint,
 };
 
 use super::super::mapping::map_rows;
@@ -45,13 +45,16 @@ pub enum Unfit {
     Layout,
     #[error("they are for {} endpoints, {} workers and {} CPUs", .0.capacity, .0.workers, .0.cpus)]
     Size(Sizes),
+    #[error("they are for {} connections of L4 services, and {} are needed", .found / 2, .needed / 2)]
+    Connections { found: u32, needed: u32 },
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Pins {
-    /// The sizes of the tables an earlier process pinned, if a process with these needs can go on with them.
-    pub fn adoptable(&self, needed: Sizes) -> Result<Sizes, Unfit> {
+    /// The sizes of the tables an earlier process pinned, if a process with these needs can go on with them; `connections`
+    /// are rows of `CONNECTION`.
+    pub fn adoptable(&self, needed: Sizes, connections: u32) -> Result<Sizes, Unfit> {
         let tables = self.open_all()?;
         let [.., (_, meta)] = &tables;
         let meta = map_rows::<MetaCells>(&meta.as_fd(), 1).map_err(|_| Unfit::Shape("META"))?;
@@ -67,6 +70,9 @@ impl Pins {
                 && rows.is_none_or(|rows| rows == shape.max_entries as usize);
             if !is_fit {
                 return Err(Unfit::Shape(name));
+            }
+            if *name == "CONNECTION" {
+                are_enough(shape.max_entries, connections)?;
             }
         }
         let is_enough = found.capacity >= needed.capacity && found.workers >= needed.workers;
@@ -96,6 +102,14 @@ impl Pins {
     }
 }
 
+/// More will do. With fewer, connections that stand would make room for new ones, and nobody would hear of it.
+fn are_enough(found: u32, needed: u32) -> Result<(), Unfit> {
+    match found >= needed {
+        true => Ok(()),
+        false => Err(Unfit::Connections { found, needed }),
+    }
+}
+
 /// None for numbers no table can have.
 fn sizes(meta: &Meta, flows: usize) -> Option<Sizes> {
     let within = |count: u64| usize::try_from(count).ok().filter(|count| *count < 1 << 24);
@@ -107,9 +121,17 @@ fn sizes(meta: &Meta, flows: usize) -> Option<Sizes> {
     })
 }
 
-/// Bytes a table of these sizes takes; none of one whose rows come as they are needed.
-pub fn bytes_of(table: &str, sizes: Sizes) -> u64 {
-    let (value, rows) = expected(table, sizes);
+/// Bytes a table of these sizes takes at once, with so many rows of `CONNECTION`; of `SERVICE`, which is small, none.
+pub fn bytes_of(table: &str, sizes: Sizes, connections: u32) -> u64 {
+    /// What the kernel has for each element of a hash table beside key and value, its bucket included.
+    const ELEMENT: usize = 64;
+    let (value, rows) = match table {
+        "CONNECTION" => (
+            size_of::<ConnectionKey>() + size_of::<Connection>() + ELEMENT,
+            Some(connections as usize),
+        ),
+        _ => expected(table, sizes),
+    };
     (value as u64).saturating_mul(rows.unwrap_or(0) as u64)
 }
 
@@ -139,4 +161,20 @@ fn expected(table: &str, sizes: Sizes) -> (usize, Option<usize>) {
         _ => (size_of::<Meta>(), 1),
     };
     (value, Some(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_fewer_connections_than_are_needed_is_refused_with_both_numbers() {
+        let refused = are_enough(4096, 131_072).expect_err("too few");
+        assert_eq!(
+            refused.to_string(),
+            "they are for 2048 connections of L4 services, and 65536 are needed"
+        );
+        assert!(are_enough(131_072, 4096).is_ok());
+        assert!(are_enough(4096, 4096).is_ok());
+    }
 }
