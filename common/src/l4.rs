@@ -85,7 +85,8 @@ pub struct Connection {
     pub since_ns: u64,
     /// Bits of [`Progress`].
     pub progress: u32,
-    pub padding: u32,
+    /// When a packet last went out with it: coarse monotonic time in units of 2^30 ns.
+    pub seen: u32,
 }
 
 const _: () = assert!(size_of::<Connection>() == 64);
@@ -121,6 +122,9 @@ impl Progress {
     /// A SYN went without an answer for long enough to count as a failure.
     pub const UNANSWERED: u32 = 32;
 }
+
+/// [`Connection::seen`] counts units of two to the power of this, in nanoseconds: about seconds.
+pub const SEEN_SHIFT: u32 = 30;
 
 /// Latency is at most so many units of 2^-20 s in [`EndpointScore::packed`](crate::EndpointScore): 256 s.
 pub const MAX_SCORE_LATENCY: u32 = 1 << 28;

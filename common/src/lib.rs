@@ -21,8 +21,8 @@ mod table;
 pub use deny::{DenyKeyV4, DenyKeyV6, MAX_DENIED};
 pub use flow::{Address, EndpointId, EndpointIdValue, Flow, FlowKey};
 pub use l4::{
-    Connection, ConnectionKey, MAX_SCORE_LATENCY, Progress, Service, ServiceEndpoint, ServiceKey,
-    TCP, UDP,
+    Connection, ConnectionKey, MAX_SCORE_LATENCY, Progress, SEEN_SHIFT, Service, ServiceEndpoint,
+    ServiceKey, TCP, UDP,
 };
 pub use reason::Reason;
 pub use rows::{
@@ -45,4 +45,4 @@ pub use table::{Cells, Table};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"weirmeta");
 
 /// Raised whenever the meaning or the place of one field of one table changes.
-pub const LAYOUT_VERSION: u64 = 9;
+pub const LAYOUT_VERSION: u64 = 10;

@@ -211,7 +211,7 @@ row! {
         pending,
         /// Connections, and datagrams' flows, that were given to the endpoint. Written by the kernel, as all that follow.
         opened,
-        /// Connections among them that have ended.
+        /// Connections among them that have ended, and those user space finds gone.
         closed,
         /// Connections the endpoint has accepted.
         accepted,

@@ -2,8 +2,10 @@
 //! port of ours nobody else has towards that endpoint; then the other; only then is a packet changed.
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
-use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_ktime_get_ns};
-use weir_common::{Connection, ConnectionKey, Progress, Reason, ServiceEndpoint, TCP};
+use aya_ebpf::helpers::generated::{
+    bpf_get_prandom_u32, bpf_ktime_get_coarse_ns, bpf_ktime_get_ns,
+};
+use weir_common::{Connection, ConnectionKey, Progress, Reason, SEEN_SHIFT, ServiceEndpoint, TCP};
 
 use super::packet::{FIN, Packet, RST};
 use super::score::Score;
@@ -20,6 +22,7 @@ const UNANSWERED_NS: u64 = 900_000_000;
 /// Makes it what packets to the endpoint go out with, but for the port.
 #[inline(always)]
 pub fn aim(to: &mut Connection, endpoint: &ServiceEndpoint) {
+    let now = now_ns();
     *to = Connection {
         source: endpoint.source,
         destination: endpoint.address,
@@ -27,9 +30,9 @@ pub fn aim(to: &mut Connection, endpoint: &ServiceEndpoint) {
         destination_port: endpoint.port,
         endpoint: endpoint.endpoint,
         generation: endpoint.generation,
-        since_ns: now_ns(),
+        since_ns: now,
         progress: Progress::TO_ENDPOINT,
-        padding: 0,
+        seen: (now >> SEEN_SHIFT) as u32,
     };
 }
 
@@ -111,6 +114,19 @@ fn forget_client(ended: &Connection, port: &ConnectionKey) -> Result<(), Reason>
     Ok(())
 }
 
+/// Notes that a packet goes out: user space forgets what stays unused. About once a second there is something to write.
+#[inline(always)]
+pub fn touch(element: *mut Connection, was: &Connection) {
+    // SAFETY: the helper takes nothing.
+    let now = (unsafe { bpf_ktime_get_coarse_ns() } >> SEEN_SHIFT) as u32;
+    if was.seen != now {
+        // SAFETY: elements of the table stay in place while a program runs.
+        let seen = unsafe { &raw mut (*element).seen };
+        // SAFETY: an aligned u32 of the element.
+        unsafe { seen.write_volatile(now) };
+    }
+}
+
 #[inline(always)]
 pub fn is_over(connection: &Connection) -> bool {
     connection.progress & Progress::CLOSED != 0
@@ -149,15 +165,16 @@ pub fn follow(element: *mut Connection, was: &Connection, packet: &Packet) {
         mark(element, partner, Progress::ENDED, Progress::ANSWER_ENDED);
         let is_reset = packet.flags & RST != 0;
         if is_reset || was.progress & Progress::ANSWER_ENDED != 0 {
-            mark(element, partner, Progress::CLOSED, Progress::CLOSED);
-            end_now(element);
-            end_now(partner);
+            // Counted before it is marked: whoever counts those that stand never misses one that is not counted as closed.
             if let Some(score) = score {
                 score.closed();
                 if is_reset && !is_to_endpoint && was.progress & Progress::ACCEPTED == 0 {
                     score.refused();
                 }
             }
+            mark(element, partner, Progress::CLOSED, Progress::CLOSED);
+            end_now(element);
+            end_now(partner);
         }
     }
 }

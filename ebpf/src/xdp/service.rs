@@ -48,6 +48,7 @@ fn forward(context: &XdpContext, frame: Frame, packet: &Packet) -> Verdict {
         Ok(route) => route,
         Err(reason) => return dropped(reason),
     };
+    connection::touch(element, to);
     if packet.key.protocol == TCP {
         connection::follow(element, to, packet);
     }

@@ -18,6 +18,7 @@ mod rig;
 mod sealed;
 mod services;
 mod steering;
+mod sweep;
 mod tables;
 mod traffic;
 mod tunnel;

@@ -23,7 +23,7 @@ use super::steering::Steering;
 use super::syscall::HashTable;
 use super::unavailable::{Unavailable, in_one_line};
 use super::vip_lookup::VipLookup;
-use super::xdp::{DenyTables, ServiceTables};
+use super::xdp::{DenyTables, ServiceTables, Sweep};
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::balance::{Eased, Wire, WireRows};
 use crate::runtime::ring::heap;
@@ -63,6 +63,7 @@ pub struct Kernel {
     /// Or why nobody can be listened for without a socket of that address.
     pub vips: Result<VipLookup, Unavailable>,
     pub services: Mutex<ServiceTables>,
+    pub sweep: Mutex<Sweep>,
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
 
@@ -181,6 +182,7 @@ impl Kernel {
                 hash_table(&mut ebpf, "SERVICE_ENDPOINT")?,
                 u32::try_from(service_rows(sizes.capacity)).unwrap_or(u32::MAX),
             )),
+            sweep: Mutex::new(Sweep::over(hash_table(&mut ebpf, "CONNECTION")?)),
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),
             programs: Mutex::new(Programs::load(ebpf, measuring.as_ref().err())?),
@@ -380,6 +382,7 @@ where
         Some(
             Map::Array(map)
             | Map::HashMap(map)
+            | Map::LruHashMap(map)
             | Map::LpmTrie(map)
             | Map::ReusePortSockArray(map)
             | Map::SockMap(map),

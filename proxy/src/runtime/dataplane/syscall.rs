@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use weir_common::{
-    DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, EndpointWire, Flow, FlowKey, ListenerGroup,
-    Service, ServiceEndpoint, ServiceKey, Vip, VipKey,
+    Connection, ConnectionKey, DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, EndpointWire,
+    Flow, FlowKey, ListenerGroup, Service, ServiceEndpoint, ServiceKey, Vip, VipKey,
 };
 
 /// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
@@ -47,6 +47,10 @@ unsafe impl Plain for ServiceKey {}
 unsafe impl Plain for Service {}
 // SAFETY: five integers that fill 20 bytes, as `weir_common` asserts.
 unsafe impl Plain for DenyKeyV6 {}
+// SAFETY: two addresses' words and integers, those that pad it included, that fill 40 bytes, as `weir_common` asserts.
+unsafe impl Plain for ConnectionKey {}
+// SAFETY: two addresses' words and integers that fill 64 bytes, as `weir_common` asserts.
+unsafe impl Plain for Connection {}
 // SAFETY: six integers without a gap.
 unsafe impl Plain for Shape {}
 
@@ -115,6 +119,41 @@ impl<K: Plain, V: Plain> HashTable<K, V> {
         Ok(absent_is_none(found)?.map(|()| next))
     }
 
+    /// As many elements of a hash as fit, from `place` on, which moves behind them: one that stays in the table all the
+    /// while is met once in a walk from `Place::Start` to `Place::End`.
+    ///
+    /// # Errors
+    /// `Unsupported` and the like before Linux 5.6, and what the kernel says.
+    pub fn some_at(&self, place: &mut Place, elements: &mut Batch<K, V>) -> io::Result<()> {
+        elements.count = 0;
+        let mut behind = 0_u32;
+        let mut attributes = BatchAttributes {
+            from: match place {
+                Place::Start => 0,
+                Place::Bucket(bucket) => std::ptr::from_ref(bucket) as u64,
+                Place::End => return Ok(()),
+            },
+            behind: std::ptr::from_mut(&mut behind) as u64,
+            keys: elements.keys.as_mut_ptr() as u64,
+            values: elements.values.as_mut_ptr() as u64,
+            count: elements.keys.len() as u32,
+            map_fd: self.fd.as_raw_fd() as u32,
+            element_flags: 0,
+            flags: 0,
+        };
+        // SAFETY: `keys` and `values` have room for `count` of each, `from` is null or points to a u32 and `behind` to
+        // another, all alive for the call; `over` checked the sizes, and `Plain` that the kernel may write all bytes.
+        let found = unsafe { bpf(BPF_MAP_LOOKUP_BATCH, &mut attributes) };
+        let is_more = absent_is_none(found)?.is_some();
+        elements.count = attributes.count as usize;
+        *place = if is_more {
+            Place::Bucket(behind)
+        } else {
+            Place::End
+        };
+        Ok(())
+    }
+
     /// Says whether there was one.
     pub fn remove(&self, key: &K) -> io::Result<bool> {
         absent_is_none(self.element(BPF_MAP_DELETE_ELEM, key, 0)).map(|found| found.is_some())
@@ -131,6 +170,36 @@ impl<K: Plain, V: Plain> HashTable<K, V> {
         // SAFETY: `key` points to a `K` and `value`, where the command uses one, to a `V`, both alive for the call;
         // `over` checked that the table's sizes are theirs, and `Plain` that the kernel may write all their bytes.
         unsafe { bpf(command, &mut attributes) }
+    }
+}
+
+/// How far a walk over a hash has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Start,
+    Bucket(u32),
+    End,
+}
+
+/// Room for what a walk finds at one time.
+pub struct Batch<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+    /// Of those found.
+    count: usize,
+}
+
+impl<K: Plain, V: Plain> Batch<K, V> {
+    pub fn with_room_for(count: usize) -> Self {
+        Self {
+            keys: vec![K::default(); count],
+            values: vec![V::default(); count],
+            count: 0,
+        }
+    }
+
+    pub fn found(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.keys.iter().zip(&self.values).take(self.count)
     }
 }
 
@@ -183,6 +252,7 @@ const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 const BPF_MAP_GET_NEXT_KEY: libc::c_int = 4;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 
 /// Attributes of the element commands. The kernel takes a shorter union for one whose rest is zero.
@@ -192,6 +262,18 @@ struct ElementAttributes {
     padding: u32,
     key: u64,
     value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct BatchAttributes {
+    from: u64,
+    behind: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    element_flags: u64,
     flags: u64,
 }
 

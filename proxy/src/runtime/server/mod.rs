@@ -345,6 +345,9 @@ impl Server {
     fn on_heartbeat(&mut self, tide: &mut Tide) {
         let now = clock::now();
         self.dataplane.heartbeat(now);
+        if let Err(error) = self.dataplane.sweep(now, self.options.l4_idle) {
+            tracing::debug!(%error, "connections of L4 services cannot be looked through");
+        }
         let connections = self.counters.iter().map(|it| it.ring_connections.value());
         // What was read for a reload, and the snapshot before it.
         let is_littered = std::mem::take(&mut self.is_littered);

@@ -7,21 +7,25 @@ mod hook;
 mod obstacles;
 mod placement;
 mod services;
+mod sweep;
 mod watched;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use clap::ValueEnum;
 
 use super::Dataplane;
 use super::kernel::Kernel;
+use crate::moment::Moment;
 use crate::snapshot::{DenyList, Transport};
 
 pub use deny::DenyTables;
 pub use hook::{XdpHook, is_on};
 pub use services::{KernelEndpoint, KernelService, ServiceTables};
+pub use sweep::Sweep;
 pub use watched::{XdpStatus, XdpWatched};
 
 /// When, and how, `xdp_ingress` is attached.
@@ -145,6 +149,22 @@ impl Dataplane {
         };
         let tables = kernel.services.lock();
         tables.unwrap_or_else(PoisonError::into_inner).publish(&[])
+    }
+
+    /// Forgets connections of L4 services without a packet for `idle`, and those that have come to nothing; sets right how
+    /// many are counted as open. A part of them at a time: to be called about once a second.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sweep(&self, now: Moment, idle: Duration) -> io::Result<()> {
+        let Ok(kernel) = &self.kernel else {
+            return Ok(());
+        };
+        if self.xdp().is_away() {
+            return Ok(());
+        }
+        let mut sweep = kernel.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        sweep.go_on(&self.tables, now, idle)
     }
 
     /// Takes `xdp_ingress` off all interfaces, but for those that standing connections of L4 services come in by: what is

@@ -179,6 +179,10 @@ impl XdpWatched {
         self.attach_where_wanted(programs);
     }
 
+    pub fn is_away(&self) -> bool {
+        self.is_away
+    }
+
     /// Whether connections of L4 services may come in anywhere, and nobody else has taken them over.
     pub fn has_served(&self) -> bool {
         !self.used.is_empty() && !self.is_away
