@@ -2,12 +2,13 @@
 //! and records what became of the connections the kernel made.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use weir_common::{EndpointScore, MAX_SCORE_LATENCY};
 
+use super::sources::Sources;
 use crate::balance::shared::SharedTables;
 use crate::balance::{
     Backend, ConnectionNews, Endpoint, EndpointRow, Method, Reading, Scoring, State, Verdict,
@@ -47,6 +48,7 @@ pub struct KernelServices {
     said: BTreeMap<(Transport, SocketAddr), NotInKernel>,
     /// What endpoints' rows said when they were looked at last.
     seen: HashMap<EndpointRow, EndpointScore>,
+    sources: Sources,
     has_failed: bool,
     /// Ticks until link addresses are asked for again.
     until_resolved: u32,
@@ -72,7 +74,7 @@ impl KernelServices {
         let mut backends = Vec::new();
         let mut said = BTreeMap::new();
         for (_, service) in snapshot.l4_services() {
-            match in_kernel(snapshot, service, &tables, now) {
+            match in_kernel(snapshot, service, &tables, &mut self.sources, now) {
                 Ok((one, backend)) => {
                     services.push(one);
                     backends.push(backend);
@@ -82,6 +84,7 @@ impl KernelServices {
                 }
             }
         }
+        self.sources.tidy(now);
         self.look_at_all(&tables, &backends, now);
         self.say(said);
         self.resolve(&services);
@@ -214,6 +217,7 @@ fn in_kernel<'a>(
     snapshot: &'a Snapshot,
     service: &L4Service,
     tables: &SharedTables,
+    sources: &mut Sources,
     now: Moment,
 ) -> Result<(KernelService, &'a Backend), NotInKernel> {
     if service.address.ip().is_unspecified() {
@@ -250,7 +254,7 @@ fn in_kernel<'a>(
             continue;
         }
         // Without a way there now, there may be one later.
-        let Some(source) = source_towards(address) else {
+        let Some(source) = sources.towards(address, now) else {
             continue;
         };
         if source == address.ip() || source.is_loopback() {
@@ -272,18 +276,6 @@ fn in_kernel<'a>(
         endpoints,
     };
     Ok((service, backend))
-}
-
-/// The address of ours that packets to this one leave with; None without a route.
-fn source_towards(address: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = match address.is_ipv4() {
-        true => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        false => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    // Connecting a datagram socket sends nothing: it looks for the route.
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(address).ok()?;
-    Some(socket.local_addr().ok()?.ip())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod kernel_services;
 mod listeners;
 mod reload;
+mod sources;
 mod takeover;
 mod workers;
 
