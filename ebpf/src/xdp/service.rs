@@ -22,7 +22,7 @@ use crate::tables::{CONNECTION, SERVICE};
 pub fn serve(context: &XdpContext, frame: Frame, family: Family) -> Verdict {
     match Packet::read(frame, family) {
         Ok(packet) if packet.hops > 1 => forward(context, frame, &packet),
-        // Whoever answers for the address tells the sender that its packet has come to its end.
+        // It may go no further: the host takes it as its own, for the address is.
         Ok(_) => PASSED,
         Err(unread) => refuse(unread),
     }
