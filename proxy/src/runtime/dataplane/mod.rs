@@ -62,7 +62,7 @@ pub use unavailable::Unavailable;
 pub use vip_lookup::Lookup;
 pub use vips::{Covered, TooMany, table as vip_table};
 pub use watched::{InterfaceStatus, NotAttached};
-pub use xdp::{KernelEndpoint, KernelService, XdpHook, XdpMode, XdpOptions, XdpStatus};
+pub use xdp::{KernelEndpoint, KernelService, XdpHook, XdpMode, XdpOptions, XdpStatus, dead_end};
 
 /// The shared tables and, with BPF, the programs that fill them. Dropping it detaches the programs; the tables last as
 /// long as somebody holds them.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use weir_common::{EndpointScore, MAX_SCORE_LATENCY};
 
+use super::dead_ends::DeadEnds;
 use super::sources::Sources;
 use crate::balance::shared::SharedTables;
 use crate::balance::{
@@ -15,7 +16,7 @@ use crate::balance::{
     reading_of, standings,
 };
 use crate::moment::Moment;
-use crate::runtime::dataplane::{Dataplane, KernelEndpoint, KernelService, resolve};
+use crate::runtime::dataplane::{Dataplane, KernelEndpoint, KernelService, XdpMode, resolve};
 use crate::snapshot::{L4Service, Snapshot, Transport};
 
 /// How often.
@@ -38,6 +39,8 @@ pub enum NotInKernel {
     Family(SocketAddr),
     #[error("endpoint {0} is on this host")]
     OwnHost(SocketAddr),
+    #[error("interface {0} takes no packets from XDP of another one; --xdp generic reaches it")]
+    DeadEnd(String),
 }
 
 #[derive(Default)]
@@ -49,6 +52,7 @@ pub struct KernelServices {
     /// What endpoints' rows said when they were looked at last.
     seen: HashMap<EndpointRow, EndpointScore>,
     sources: Sources,
+    dead_ends: DeadEnds,
     has_failed: bool,
     /// Ticks until link addresses are asked for again.
     until_resolved: u32,
@@ -70,11 +74,19 @@ impl KernelServices {
             return;
         }
         let tables = dataplane.tables();
+        let is_by_driver = dataplane.xdp_mode() != XdpMode::Generic;
         let mut services = Vec::new();
         let mut backends = Vec::new();
         let mut said = BTreeMap::new();
         for (_, service) in snapshot.l4_services() {
-            match in_kernel(snapshot, service, &tables, &mut self.sources, now) {
+            let in_kernel = in_kernel(snapshot, service, &tables, &mut self.sources, now);
+            let found = in_kernel.and_then(|found| {
+                if is_by_driver && let Some(interface) = self.dead_ends.of(&found.0, now) {
+                    return Err(NotInKernel::DeadEnd(interface));
+                }
+                Ok(found)
+            });
+            match found {
                 Ok((one, backend)) => {
                     services.push(one);
                     backends.push(backend);
@@ -85,6 +97,7 @@ impl KernelServices {
             }
         }
         self.sources.tidy(now);
+        self.dead_ends.tidy(now);
         self.look_at_all(&tables, &backends, now);
         self.say(said);
         self.resolve(&services);

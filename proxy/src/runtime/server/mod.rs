@@ -1,6 +1,7 @@
 //! Puts a running proxy together: limits, sockets, kernel programs, workers, control plane - and takes it apart again.
 //! Everything that can be refused is refused before the first worker starts.
 
+mod dead_ends;
 mod kernel_services;
 mod listeners;
 mod reload;

@@ -2,8 +2,10 @@
 //! something on every frame, so it is attached only where there is work for it, or where somebody asks for it.
 
 mod columns;
+mod dead_end;
 mod deny;
 mod hook;
+mod link_kind;
 mod obstacles;
 mod placement;
 mod services;
@@ -22,6 +24,7 @@ use super::kernel::Kernel;
 use crate::moment::Moment;
 use crate::snapshot::{DenyList, Transport};
 
+pub use dead_end::dead_end;
 pub use deny::DenyTables;
 pub use hook::{XdpHook, is_on};
 pub use services::{KernelEndpoint, KernelService, ServiceTables};
