@@ -45,4 +45,4 @@ pub use table::{Cells, Table};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"weirmeta");
 
 /// Raised whenever the meaning or the place of one field of one table changes.
-pub const LAYOUT_VERSION: u64 = 10;
+pub const LAYOUT_VERSION: u64 = 11;

@@ -57,7 +57,7 @@ macro_rules! row {
 
 row! {
     /// `META[0]`: who owns the tables and how large they are.
-    Meta, MetaCells, 64, 128, pad 8 {
+    Meta, MetaCells, 64, 128, pad 7 {
         /// [`MAGIC`](crate::MAGIC), written last: a reader that finds it finds the rest.
         magic,
         /// [`LAYOUT_VERSION`](crate::LAYOUT_VERSION) of the writer.
@@ -74,6 +74,8 @@ row! {
         heartbeat_ns,
         /// Raised whenever the set of ejected endpoints changes, so that workers refresh what they remember of it.
         ejection_epoch,
+        /// 1 from the first L4 service on, since its connections outlive it; while 0, `xdp_ingress` looks for neither.
+        has_l4,
     }
 }
 

@@ -23,7 +23,7 @@ pub fn capacity() -> u32 {
 }
 
 #[map]
-static META: Array<Meta> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+pub static META: Array<Meta> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 #[map]
 pub static ENDPOINT_ID: HashMap<EndpointId, EndpointIdValue> = HashMap::with_max_entries(1, 0);

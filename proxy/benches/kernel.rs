@@ -9,6 +9,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use weir::runtime::dataplane::Direction;
@@ -68,7 +69,7 @@ const COMING: [(&str, bool); 5] = [
     ("more of a response", true),
     ("response sent again", false),
 ];
-/// Rows of `xdp_ingress`, with a deny list.
+/// Rows of `xdp_ingress`, with a deny list and no L4 service.
 const ARRIVING: [&str; 7] = [
     "segment",
     "segment from a denied source",
@@ -98,6 +99,7 @@ fn measure(rig: &mut Rig) -> io::Result<Vec<Path>> {
     let mut paths = paths(rig)?;
     for _ in 0..ROUNDS {
         for path in &mut paths {
+            rig.tables.meta[0].has_l4.store(path.has_l4.into(), Relaxed);
             path.round()?;
         }
     }
@@ -119,6 +121,8 @@ struct Path {
     floor: Prelude,
     packet: Vec<u8>,
     runs: u32,
+    /// Whether there are L4 services.
+    has_l4: bool,
     rounds: Vec<(Duration, Duration)>,
 }
 
@@ -155,6 +159,7 @@ impl Program {
             floor: before(&self.empty)?,
             packet,
             runs: RUNS_PER_ROUND,
+            has_l4: false,
             rounds: Vec::with_capacity(ROUNDS),
         })
     }
@@ -217,7 +222,10 @@ fn service_paths(rig: &Rig, program: &Program, world: World) -> io::Result<Vec<P
     let mut stranger = world;
     stranger.client.set_port(39_999);
     let data = |packet: Packet| packet.payload(1000).tcp_options(12).bytes();
+    let mut elsewhere = stranger;
+    elsewhere.vip.set_port(81);
     let frames = [
+        ("nobody's", data(elsewhere.to_vip(ACK))),
         ("data to the endpoint", data(world.to_vip(ACK))),
         ("data to the client", data(Packet::new(endpoint, ours, ACK))),
         ("datagram", exchange),
@@ -227,7 +235,9 @@ fn service_paths(rig: &Rig, program: &Program, world: World) -> io::Result<Vec<P
     let named = |name: &str| of_version(&format!("service: {name}"), world.vip.ip());
     let mut paths = Vec::new();
     for (name, frame) in frames {
-        paths.push(program.path(named(name), sealed(frame), None)?);
+        let mut path = program.path(named(name), sealed(frame), None)?;
+        path.has_l4 = true;
+        paths.push(path);
     }
     // Clients differ in the last bytes of their address; checksums are changed, not checked.
     let client = Varying {
@@ -238,6 +248,7 @@ fn service_paths(rig: &Rig, program: &Program, world: World) -> io::Result<Vec<P
     let syn = sealed(stranger.to_vip(SYN).bytes());
     let mut opening = program.path(named("new connection"), syn, Some(client))?;
     opening.runs = OPENED_PER_ROUND;
+    opening.has_l4 = true;
     paths.push(opening);
     Ok(paths)
 }

@@ -21,6 +21,7 @@ use aya_ebpf::programs::XdpContext;
 use weir_common::Reason;
 
 use crate::count::count;
+use crate::tables::META;
 use frame::{ETHERNET_HEADER, Family, Frame, Ipv4Header, Ipv6Header};
 
 /// What becomes of a packet, and why.
@@ -41,6 +42,9 @@ pub fn xdp_ingress(context: XdpContext) -> u32 {
     if at != ETHERNET_HEADER {
         return counted(PASSED);
     }
+    if !has_l4() {
+        return counted(PASSED);
+    }
     match icmp::is_icmp(frame, family) {
         true => translate(context.ctx, family),
         false => serve(context.ctx, family),
@@ -59,6 +63,18 @@ fn translate(context: *mut xdp_md, family: Family) -> u32 {
     let context = XdpContext::new(context);
     let verdict = icmp::serve(&context, Frame::of(&context), family);
     counted(verdict.unwrap_or(PASSED))
+}
+
+/// Looking for connections and services takes longer than all that was done before.
+#[inline(always)]
+fn has_l4() -> bool {
+    let Some(meta) = META.get_ptr(0) else {
+        return false;
+    };
+    // SAFETY: the row lives as long as the table.
+    let has_l4 = unsafe { &raw const (*meta).has_l4 };
+    // SAFETY: an aligned u64; user space may write it meanwhile, hence volatile.
+    unsafe { has_l4.read_volatile() != 0 }
 }
 
 #[inline(always)]

@@ -74,6 +74,29 @@ fn a_connection_goes_to_an_endpoint_and_back_under_a_port_of_ours() {
 }
 
 #[test]
+fn what_stands_goes_on_when_the_last_service_is_gone() {
+    on_a_router(|| {
+        for world in World::both() {
+            let Some(rig) = rig() else { return };
+            let syn = sealed(world.to_vip(SYN).bytes());
+            passed(&rig, &syn);
+            let service = world.service(Transport::Tcp, &[0]);
+            rig.dataplane.serve(&[service]).expect("there is room");
+            let (ours, endpoint) = ends(&forwarded(&rig, &syn));
+            rig.dataplane.serve(&[]).expect("there is room");
+            forwarded(&rig, &sealed(world.to_vip(ACK).bytes()));
+            forwarded(
+                &rig,
+                &sealed(Packet::new(endpoint, ours, SYN | ACK).bytes()),
+            );
+            let mut late = world;
+            late.client.set_port(40_001);
+            passed(&rig, &sealed(late.to_vip(SYN).bytes()));
+        }
+    });
+}
+
+#[test]
 fn ip_options_are_no_hindrance() {
     on_a_router(|| {
         let world = World::v4();

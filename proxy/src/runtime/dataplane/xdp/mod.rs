@@ -14,6 +14,7 @@ mod watched;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -130,6 +131,10 @@ impl Dataplane {
     pub fn serve(&self, services: &[KernelService]) -> io::Result<()> {
         let kernel = self.kernel.as_ref();
         let kernel = kernel.map_err(|_| io::ErrorKind::Unsupported)?;
+        if !services.is_empty() {
+            // Before the first one: as long as the tables there may be connections.
+            self.tables.meta[0].has_l4.store(1, Relaxed);
+        }
         let tables = kernel.services.lock();
         tables
             .unwrap_or_else(PoisonError::into_inner)
