@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
+use weir_tests::client::Client;
 use weir_tests::editing::Folder;
 use weir_tests::namespace::Namespace;
 use weir_tests::skip::{Need, can_run};
@@ -284,6 +285,91 @@ fn an_orderly_stop_and_a_start_break_no_connection() -> Result<()> {
     stage.weir = Weir::start(&stage.star.proxy.place(), &stage.options)?;
     assert!(exchange(&stream, 100_000)?);
     assert!(becomes_true(PATIENCE, || stage.connect().is_ok()));
+    Ok(())
+}
+
+#[test]
+fn a_takeover_breaks_no_connection() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut stage = stage(2, false)?;
+    let standing: Vec<_> = (0..8).map(|_| stage.connect()).collect::<Result<_, _>>()?;
+    for (stream, _) in &standing {
+        assert!(exchange(stream, 10_000)?);
+    }
+    for _ in 0..2 {
+        let next = Weir::take_over(&stage.star.proxy.place(), &stage.options)?;
+        let mut older = std::mem::replace(&mut stage.weir, next);
+        for (stream, _) in &standing {
+            assert!(exchange(stream, 10_000)?, "while the older one leaves");
+        }
+        let (between, _) = stage.connect()?;
+        assert!(exchange(&between, 1000)?);
+        assert!(older.process.wait(PATIENCE)?.success());
+        for (stream, _) in &standing {
+            assert!(exchange(stream, 10_000)?, "the older one is gone");
+        }
+        let before = stage.packets("opened");
+        let (after, _) = stage.connect()?;
+        assert!(exchange(&after, 1000)?);
+        assert!(stage.packets("opened") > before, "by the kernel");
+    }
+    Ok(())
+}
+
+#[test]
+fn requests_and_connections_of_an_endpoint_have_one_record() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let stage = stage(1, false)?;
+    let address = stage.star.endpoints[0].address();
+    let raw = documents(stage.vip, &[address]);
+    let both = raw.replace(
+        "listeners: [",
+        "listeners: [{name: web, port: 8080, protocol: HTTP}, ",
+    );
+    let route = format!(
+        "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {{name: web}}
+spec:
+  parentRefs: [{{name: gate, sectionName: web}}]
+  rules: [{{backendRefs: [{{name: echo, port: {PORT}}}]}}]
+"
+    );
+    stage.folder.write(FILE, &(both + &route))?;
+    assert_eq!(stage.weir.reload("")?.status(), 200);
+    let held: Vec<_> = (0..3).map(|_| stage.connect()).collect::<Result<_, _>>()?;
+    // It is listed with every backend it belongs to.
+    let record = || {
+        let mut dump = stage.weir.dump().unwrap_or_default();
+        dump.retain(|one| one.endpoint == format!("{address}:{PORT}"));
+        let first = dump.pop().expect("it is listed");
+        for other in &dump {
+            assert_eq!(other.attempts, first.attempts);
+            assert_eq!(other.health_score, first.health_score);
+        }
+        first
+    };
+    let before = record();
+    assert!(before.health_score > 0.99, "{before:?}");
+    // What the endpoint greets with is no response.
+    let place = stage.star.client.namespace.place();
+    let web = SocketAddr::new(stage.vip.ip(), 8080);
+    for _ in 0..3 {
+        let mut client = Client::connect(&place, web)?;
+        assert_eq!(client.get("/")?.status(), 502);
+    }
+    let after = record();
+    assert!(after.health_score < before.health_score, "{after:?}");
+    assert!(after.attempts.started > before.attempts.started);
+    assert!(
+        held.iter()
+            .all(|(stream, _)| exchange(stream, 100).is_ok_and(|same| same))
+    );
     Ok(())
 }
 
