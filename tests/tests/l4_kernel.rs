@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use weir_tests::client::Client;
 use weir_tests::editing::Folder;
 use weir_tests::namespace::Namespace;
+use weir_tests::seccomp::refuse;
 use weir_tests::skip::{Need, can_run};
 use weir_tests::topology::{Peer, Star};
 use weir_tests::wait::becomes_true;
@@ -370,6 +371,35 @@ spec:
         held.iter()
             .all(|(stream, _)| exchange(stream, 100).is_ok_and(|same| same))
     );
+    Ok(())
+}
+
+#[test]
+fn one_that_fails_to_take_over_leaves_the_services_as_they_were() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let stage = stage(2, false)?;
+    // With and without services of its own in the kernel. Its workers are the last to start.
+    for l4 in ["xdp", "auto"] {
+        let mut options = stage.options.clone();
+        options.more = ["--l4", l4].map(str::to_owned).into();
+        options.without = Some(|command| {
+            refuse(command, libc::SYS_io_uring_setup, libc::EPERM);
+        });
+        assert!(Weir::take_over(&stage.star.proxy.place(), &options).is_err());
+        let failed = |output: &str| output.matches("and does not serve").count();
+        let tries = if l4 == "xdp" { 1 } else { 2 };
+        assert!(becomes_true(PATIENCE, || failed(
+            &stage.weir.process.output()
+        ) == tries));
+        let before = stage.packets("opened");
+        for _ in 0..8 {
+            let (stream, _) = stage.connect()?;
+            assert!(exchange(&stream, 1000)?);
+        }
+        assert_eq!(stage.packets("opened"), before + 8.0, "after --l4 {l4}");
+    }
     Ok(())
 }
 

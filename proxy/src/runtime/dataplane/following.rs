@@ -76,9 +76,13 @@ impl Dataplane {
         }
     }
 
-    /// The opposite of [`leave`](Self::leave): the other process has failed.
+    /// The opposite of [`leave`](Self::leave): the other process has failed. The services in the kernel are what it left
+    /// of them, until others are told.
     pub fn come_back(&self) {
         if let Ok(kernel) = &self.kernel {
+            if let Err(error) = self.adopt_services(true) {
+                tracing::warn!(%error, "the L4 services another process left cannot be taken over");
+            }
             self.watched().come_back(&mut kernel.programs());
             self.xdp().come_back(&mut kernel.programs());
         }

@@ -12,6 +12,7 @@ use super::workers::Workers;
 use crate::balance::Books;
 use crate::runtime::admin::{AdminThread, Readiness};
 use crate::runtime::checks::Checks;
+use crate::runtime::clock;
 use crate::runtime::takeover::{Door, Heir, Offer, Taken};
 
 /// The admin surfaces, while they are ours.
@@ -156,10 +157,23 @@ impl Server {
             "process {pid} was to take over, and does not serve: {error}; serving goes on here"
         );
         self.dataplane.come_back();
+        self.serve_l4_again();
         self.addresses.steer_again(&self.dataplane);
         checks.follow(self.lineage.current());
         workers.count(Books::Shared).await;
         None
+    }
+
+    /// Whoever failed to take over has left the kernel services of its own, or none.
+    fn serve_l4_again(&mut self) {
+        self.kernel_services.publish_again();
+        if self.options.is_l4_in_kernel {
+            let snapshot = self.lineage.current();
+            self.kernel_services
+                .tick(&self.dataplane, snapshot, clock::now());
+        } else if let Err(error) = self.dataplane.serve_no_more() {
+            tracing::warn!(%error, "the kernel goes on with L4 services that are not ours");
+        }
     }
 
     /// From now on the process whose place we take may let its clients go.

@@ -110,7 +110,7 @@ impl Dataplane {
         Ok(())
     }
 
-    /// Goes on with the services an earlier process left until others are told, or forgets them.
+    /// Goes on with the services another process left until others are told, or forgets them.
     pub(super) fn adopt_services(&self, is_serving: bool) -> io::Result<()> {
         let Ok(kernel) = &self.kernel else {
             return Ok(());

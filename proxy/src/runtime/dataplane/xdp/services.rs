@@ -63,11 +63,13 @@ impl ServiceTables {
         }
     }
 
-    /// Takes over what an earlier process left in the tables: it is served until the first services are published.
+    /// Takes over what another process left in the tables: it is served until the next services are published.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn adopt(&mut self) -> io::Result<()> {
+        self.known.clear();
+        self.start = 0;
         for (key, service) in self.services.all()? {
             self.known.insert(known_key(&key));
             if service.count > 0 && service.first >= self.capacity / 2 {
