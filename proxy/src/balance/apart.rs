@@ -1,9 +1,11 @@
 //! Leases counted apart from the shared tables, while another process writes to the rows that are ours otherwise.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_common::{EndpointAttemptsCells, EndpointLoadCells, Table};
 
+use super::load::place;
 use super::shared::SharedTables;
 
 /// Where leases are counted.
@@ -17,24 +19,28 @@ pub enum Books {
 #[derive(Default)]
 pub struct Apart {
     shared: Option<(Table<EndpointLoadCells>, Table<EndpointAttemptsCells>)>,
-    /// Leases that were out by then, by row.
+    /// Leases of ours that were out by then, by row.
     out: Vec<(usize, u64)>,
 }
 
 impl Apart {
-    /// Puts plain memory in the place of the tables of leases. Those that are out are counted there, too.
-    pub fn begin(&mut self, tables: &mut SharedTables) {
+    /// Puts plain memory in the place of the tables of leases. Those that are out are counted there, too, those of other
+    /// workers included.
+    pub fn begin(&mut self, tables: &mut SharedTables, worker: usize) {
         if self.shared.is_some() {
             return;
         }
         let rows = tables.sizes.workers * tables.sizes.capacity;
+        let ours = rows_of(worker, tables);
         let load: Table<EndpointLoadCells> = Table::anonymous(rows);
         for row in 0..rows {
             let pending = tables.load[row].pending.load(Relaxed);
             // Rows nobody wrote to take no memory.
             if pending > 0 {
                 load[row].pending.store(pending, Relaxed);
-                self.out.push((row, pending));
+                if ours.contains(&row) {
+                    self.out.push((row, pending));
+                }
             }
         }
         let load = std::mem::replace(&mut tables.load, load);
@@ -42,15 +48,16 @@ impl Apart {
         self.shared = Some((load, attempts));
     }
 
-    /// Adds what was counted to the shared tables, and counts there again.
-    pub fn end(&mut self, tables: &mut SharedTables) {
+    /// Adds what this worker counted to its rows of the shared tables, and counts there again. Other workers write to
+    /// theirs meanwhile.
+    pub fn end(&mut self, tables: &mut SharedTables, worker: usize) {
         let Some((load, attempts)) = self.shared.take() else {
             return;
         };
         let load = std::mem::replace(&mut tables.load, load);
         let attempts = std::mem::replace(&mut tables.attempts, attempts);
         let mut out = self.out.drain(..).peekable();
-        for row in 0..tables.sizes.workers * tables.sizes.capacity {
+        for row in rows_of(worker, tables) {
             let before = out.next_if(|(known, _)| *known == row);
             let before = before.map_or(0, |(_, pending)| pending);
             let now = load[row].pending.load(Relaxed);
@@ -75,6 +82,11 @@ impl Apart {
     }
 }
 
+fn rows_of(worker: usize, tables: &SharedTables) -> Range<usize> {
+    let first = place(tables, worker, 0);
+    first..first + tables.sizes.capacity
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +97,7 @@ mod tests {
     fn tables() -> SharedTables {
         SharedTables::anonymous(Sizes {
             capacity: 2,
-            workers: 1,
+            workers: 2,
             cpus: 1,
             flows: 1,
         })
@@ -96,7 +108,7 @@ mod tests {
         let shared = tables();
         let mut ours = shared.clone();
         on_pick(&ours, 0, 1);
-        Apart::default().begin(&mut ours);
+        Apart::default().begin(&mut ours, 0);
         assert_eq!(counts(&ours, 1).pending, 1, "that one is still out");
         on_finish(&ours, 0, 1, Outcome::Failure);
         on_pick(&ours, 0, 1);
@@ -112,17 +124,35 @@ mod tests {
             let mut ours = shared.clone();
             let mut apart = Apart::default();
             on_pick(&ours, 0, 0);
-            apart.begin(&mut ours);
+            apart.begin(&mut ours, 0);
             on_pick(&ours, 0, 0);
             on_pick(&ours, 0, 0);
             on_finish(&ours, 0, 0, Outcome::Failure);
             if forgotten {
                 crate::balance::load::forget_pending(&shared, 0);
             }
-            apart.end(&mut ours);
+            apart.end(&mut ours, 0);
             let seen = counts(&shared, 0);
             let pending = if forgotten { 1 } else { 2 };
             assert_eq!((seen.pending, seen.picked, seen.failed), (pending, 3, 1));
         }
+    }
+
+    #[test]
+    fn rows_of_other_workers_are_theirs_to_write() {
+        let shared = tables();
+        on_pick(&shared, 0, 1);
+        on_pick(&shared, 1, 1);
+        let others = place(&shared, 1, 1);
+        let mut ours = shared.clone();
+        let mut apart = Apart::default();
+        apart.begin(&mut ours, 0);
+        assert_eq!(counts(&ours, 1).pending, 2);
+        on_finish(&shared, 1, 1, Outcome::Neutral);
+        // Whatever our copy of its row says.
+        ours.load[others].pending.store(5, Relaxed);
+        apart.end(&mut ours, 0);
+        assert_eq!(shared.load[others].pending.load(Relaxed), 0);
+        assert_eq!(counts(&shared, 1).pending, 1);
     }
 }

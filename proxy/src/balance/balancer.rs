@@ -70,8 +70,8 @@ impl Balancer {
     /// again. What is learnt of endpoints goes where it went.
     pub fn count(&mut self, books: Books) {
         match books {
-            Books::Apart => self.apart.begin(&mut self.tables),
-            Books::Shared => self.apart.end(&mut self.tables),
+            Books::Apart => self.apart.begin(&mut self.tables, self.worker),
+            Books::Shared => self.apart.end(&mut self.tables, self.worker),
         }
     }
 

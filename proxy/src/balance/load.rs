@@ -81,7 +81,7 @@ pub fn reset(tables: &SharedTables, index: u32) {
 }
 
 #[inline]
-fn place(tables: &SharedTables, worker: usize, index: u32) -> usize {
+pub fn place(tables: &SharedTables, worker: usize, index: u32) -> usize {
     worker * tables.sizes.capacity + index as usize
 }
 
