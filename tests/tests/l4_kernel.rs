@@ -380,6 +380,7 @@ fn one_that_fails_to_take_over_leaves_the_services_as_they_were() -> Result<()> 
         return Ok(());
     }
     let stage = stage(2, false)?;
+    let (standing, _) = stage.connect()?;
     // With and without services of its own in the kernel. Its workers are the last to start.
     for l4 in ["xdp", "auto"] {
         let mut options = stage.options.clone();
@@ -399,6 +400,9 @@ fn one_that_fails_to_take_over_leaves_the_services_as_they_were() -> Result<()> 
             assert!(exchange(&stream, 1000)?);
         }
         assert_eq!(stage.packets("opened"), before + 8.0, "after --l4 {l4}");
+        if l4 == "xdp" {
+            assert!(exchange(&standing, 100_000)?);
+        }
     }
     Ok(())
 }

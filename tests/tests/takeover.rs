@@ -230,6 +230,26 @@ fn one_that_cannot_serve_after_all_leaves_everything_to_the_older_one() -> Resul
 }
 
 #[test]
+fn one_whose_access_log_cannot_be_opened_leaves_before_the_older_one_lets_go() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut scenario = Scenario::start(endpoints(), |star, options| {
+        let interfaces = star.endpoints.iter().map(|peer| peer.interface.as_str());
+        options.measured_on(interfaces)
+    })?;
+    scenario.options.more = ["--access-log", "/no/such/folder/log"]
+        .map(str::to_owned)
+        .into();
+    assert!(scenario.take_over().is_err());
+    let said = || scenario.weir.process.output();
+    assert!(becomes_true(PATIENCE, || said().contains("did not take over")));
+    assert!(!said().contains("was to take over"), "{}", said());
+    assert_eq!(scenario.client()?.get("/")?.status(), 200);
+    Ok(())
+}
+
+#[test]
 fn without_bpf_the_sockets_are_handed_over_all_the_same() -> Result<()> {
     if !can_run(NEEDS) {
         return Ok(());

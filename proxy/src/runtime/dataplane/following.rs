@@ -80,6 +80,9 @@ impl Dataplane {
     /// of them, until others are told.
     pub fn come_back(&self) {
         if let Ok(kernel) = &self.kernel {
+            if let Err(error) = kernel.programs().pin_again() {
+                tracing::warn!(%error, "tables cannot be pinned again: a restart will start with what it knows of endpoints at zero");
+            }
             if let Err(error) = self.adopt_services(true) {
                 tracing::warn!(%error, "the L4 services another process left cannot be taken over");
             }

@@ -18,6 +18,7 @@ use super::watched::{InterfaceStatus, NotAttached, Wanted, Watched};
 use super::xdp::{XdpOptions, XdpWatched};
 use crate::balance::shared::{SharedTables, Sizes};
 use crate::runtime::takeover::TakeoverError;
+use crate::snapshot::DenyList;
 
 /// Whether to use BPF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -83,6 +84,14 @@ pub enum WithoutKernel {
     Unavailable(Unavailable),
 }
 
+/// What is done first.
+struct First {
+    is_required: bool,
+    is_serving: bool,
+    deny: Arc<DenyList>,
+    destinations: Vec<SocketAddr>,
+}
+
 impl Dataplane {
     /// Loads, maps and attaches what `options` ask for.
     ///
@@ -102,13 +111,18 @@ impl Dataplane {
         if is_required {
             refuse_unknown(&options.interfaces)?;
         }
+        let is_handed_over = options.lock.is_some();
         let proven = load_kernel(&mut options)?;
         may_change()?;
         let kernel = proven.map(Proven::keep);
-        let deny = options.xdp.deny.clone();
-        let is_serving = options.xdp.is_serving;
+        let first = First {
+            is_required,
+            is_serving: options.xdp.is_serving,
+            deny: options.xdp.deny.clone(),
+            destinations: options.destinations.clone(),
+        };
         let wanted = match options.interfaces.is_empty() {
-            true => Wanted::Towards(options.destinations.clone()),
+            true => Wanted::Towards(options.destinations),
             false => Wanted::Named(distinct(options.interfaces)),
         };
         let dataplane = Self {
@@ -123,31 +137,41 @@ impl Dataplane {
             shares: AtomicUsize::new(0),
             unmeasured: Arc::default(),
         };
-        if let Ok(kernel) = &dataplane.kernel
+        let begun = dataplane.begin(&first);
+        if begun.is_err() && is_handed_over {
+            // Whoever handed it over goes on, and puts its own programs in the place of these.
+            dataplane.leave();
+        }
+        begun.map(|()| dataplane)
+    }
+
+    /// Goes on where an earlier process was, and attaches.
+    fn begin(&self, first: &First) -> Result<(), DataplaneError> {
+        if let Ok(kernel) = &self.kernel
             && let Some(pins) = &kernel.programs().pins
         {
-            dataplane.xdp().go_on_serving(pins);
+            self.xdp().go_on_serving(pins);
         }
-        if let Err(error) = dataplane.adopt_services(is_serving) {
+        if let Err(error) = self.adopt_services(first.is_serving) {
             tracing::warn!(%error, "the L4 services of an earlier process cannot be taken over");
         }
         // Before anything is attached: the program of an earlier process denies until this one's takes its place.
-        match dataplane.deny(&deny) {
-            Err(error) if is_required => return Err(DataplaneError::NotDenied(error)),
+        match self.deny(&first.deny) {
+            Err(error) if first.is_required => return Err(DataplaneError::NotDenied(error)),
             Err(error) => {
                 tracing::error!(%error, "the kernel does not take the deny list: nothing is denied")
             }
             Ok(()) => {}
         }
-        if dataplane.has_kernel() {
-            dataplane.attach_what_is_there();
-            dataplane.remove_links_of_the_past();
-            dataplane.say_what_is_missing(&options.destinations);
-            if is_required {
-                dataplane.refuse_unattached(&options.destinations)?;
+        if self.has_kernel() {
+            self.attach_what_is_there();
+            self.remove_links_of_the_past();
+            self.say_what_is_missing(&first.destinations);
+            if first.is_required {
+                self.refuse_unattached(&first.destinations)?;
             }
         }
-        Ok(dataplane)
+        Ok(())
     }
 
     fn refuse_unattached(&self, destinations: &[SocketAddr]) -> Result<(), DataplaneError> {

@@ -127,6 +127,15 @@ impl Programs {
         Ok(())
     }
 
+    /// Leaves them again, where another process may have put its own in their place, or removed them.
+    pub fn pin_again(&self) -> io::Result<()> {
+        let Some(pins) = &self.pins else {
+            return Ok(());
+        };
+        pins.make_folder()?;
+        self.pin_tables(pins, false)
+    }
+
     /// Leaves the tables for processes to come, unless they were taken over from there, and removes what processes before
     /// left that nobody needs.
     pub fn pin_tables(&self, pins: &Pins, are_adopted: bool) -> io::Result<()> {

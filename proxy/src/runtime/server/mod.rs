@@ -135,6 +135,8 @@ fn describe_bind(error: &io::Error) -> String {
 
 /// A proxy that is ready to start.
 pub struct Server {
+    /// Before anything the process whose place we take could miss us by.
+    at_end: AtEnd,
     options: ServerOptions,
     workers: usize,
     budget: Budget,
@@ -207,7 +209,15 @@ impl Server {
             bpffs: Some(MOUNT_POINT.into()),
             lock,
         };
-        let dataplane = Dataplane::open_once(dataplane_options, may_change)?;
+        let counters: Vec<Arc<WorkerCounters>> = (0..workers).map(|_| Arc::default()).collect();
+        let log = options.access_log.take();
+        let log = log.map(|target| AccessLog::start(target, &counters));
+        let (access_log, log_sinks) = log.transpose()?.unzip();
+        let dataplane = Arc::new(Dataplane::open_once(dataplane_options, may_change)?);
+        let at_end = AtEnd {
+            dataplane: dataplane.clone(),
+            is_another_to_go_on: predecessor.is_some(),
+        };
         let lineage = Lineage::begin(plan, EndpointRows::new(dataplane.tables()))?;
         let listeners = addresses.bind(&dataplane, lineage.current(), None)?;
         for endpoint in lineage.arrived() {
@@ -218,18 +228,15 @@ impl Server {
             // Before anybody is told that we are ready: the first datagram finds its service.
             kernel_services.tick(&dataplane, lineage.current(), clock::now());
         }
-        let counters: Vec<Arc<WorkerCounters>> = (0..workers).map(|_| Arc::default()).collect();
-        let log = options.access_log.take();
-        let log = log.map(|target| AccessLog::start(target, &counters));
-        let (access_log, log_sinks) = log.transpose()?.unzip();
         Ok(Self {
+            at_end,
             workers,
             budget: budget(descriptors, workers),
             access_log,
             log_sinks: log_sinks.unwrap_or_default(),
             addresses,
             listeners,
-            dataplane: Arc::new(dataplane),
+            dataplane,
             kernel_services,
             serving: Arc::new(Serving::new(
                 lineage.current().clone(),
@@ -268,12 +275,12 @@ impl Server {
         mut stop: mpsc::Receiver<()>,
     ) -> Result<(), ServerError> {
         let readiness = admin.readiness.clone();
-        let _detach = DetachAtEnd(self.dataplane.clone());
         let mut workers = self.start_workers()?;
         if self.predecessor.is_some() && !workers.count(Books::Shared).await {
             return workers.next_ending().await;
         }
         self.tell_predecessor();
+        self.at_end.is_another_to_go_on = false;
         self.kernel_services.publish_again();
         let mut checks = Checks::new(self.dataplane.tables());
         checks.follow(self.lineage.current());
@@ -414,11 +421,18 @@ impl Server {
 }
 
 /// Whoever ends in order takes the programs along. A process that is killed leaves them attached.
-struct DetachAtEnd(Arc<Dataplane>);
+struct AtEnd {
+    dataplane: Arc<Dataplane>,
+    /// The process whose place we take still serves: it finds the programs attached, and puts its own there.
+    is_another_to_go_on: bool,
+}
 
-impl Drop for DetachAtEnd {
+impl Drop for AtEnd {
     fn drop(&mut self) {
-        self.0.detach();
+        match self.is_another_to_go_on {
+            true => self.dataplane.leave(),
+            false => self.dataplane.detach(),
+        }
     }
 }
 

@@ -52,12 +52,18 @@ impl Pins {
         };
         let instance = root.join(instance);
         let layout = instance.join(layout_name());
-        bpffs::ensure_private(&layout)?;
-        Ok(Self {
+        let pins = Self {
             instance,
             layout,
             lock,
-        })
+        };
+        pins.make_folder()?;
+        Ok(pins)
+    }
+
+    /// Another version, which has the instance for a while, removes it.
+    pub fn make_folder(&self) -> io::Result<()> {
+        bpffs::ensure_private(&self.layout)
     }
 
     /// Gives the instance back. Folders that hold nothing go: nobody has pinned anything.
