@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -180,5 +182,40 @@ fn what_runs_xdp_is_as_asked_and_a_missing_interface_is_waited_for() -> Result<(
     let proxy = &stage.scenario.star.proxy;
     proxy.ip("link add later0 type veth peer name other")?;
     assert!(becomes_true(PATIENCE, || attached("later0") == Some(1.0)));
+    Ok(())
+}
+
+#[test]
+fn a_takeover_denies_on_and_one_without_bpf_ends_it() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut stage = denying("10.77.0.0/24\n", &[])?;
+    assert!(stage.is_denied());
+    let place = stage.scenario.star.client.namespace.place();
+    let address = SocketAddr::new(stage.scenario.star.proxy_address(), PORT);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = is_over.clone();
+    let knocking = place.spawn(move || {
+        let mut came_in = 0;
+        while !told.load(Ordering::Relaxed) {
+            came_in += usize::from(TcpStream::connect_timeout(&address, DENIED).is_ok());
+        }
+        came_in
+    });
+    let mut older = stage.scenario.take_over()?;
+    assert!(older.process.wait(PATIENCE)?.success());
+    assert!(stage.is_denied());
+    is_over.store(true, Ordering::Relaxed);
+    assert_eq!(knocking.join().expect("no panic"), 0);
+    assert_eq!(stage.metric("weir_xdp_attached", &[]), Some(1.0));
+
+    stage.scenario.options.ebpf = Ebpf::Off;
+    let mut older = stage.scenario.take_over()?;
+    assert!(older.process.wait(PATIENCE)?.success());
+    assert!(stage.is_served());
+    let pinned = stage.scenario.options.instance.pinned();
+    let is_link = |name: &String| name.contains("gress") || name.contains("xdp");
+    assert!(!pinned.iter().any(is_link), "{pinned:?}");
     Ok(())
 }

@@ -76,7 +76,18 @@ impl Dataplane {
         }
     }
 
-    /// The opposite of [`leave`](Self::leave): the other process has failed. The services in the kernel are what it left
+    /// Takes the programs off until it returns: the other process has no use for them. They stay where standing
+    /// connections of L4 services come in by them.
+    pub fn withdraw(&self) {
+        let is_standing = self.standing() > 0;
+        self.watched().withdraw();
+        self.xdp().withdraw(is_standing);
+        if let Ok(Kernel { vips: Ok(vips), .. }) = &self.kernel {
+            vips.detach();
+        }
+    }
+
+    /// The opposite of [`leave`](Self::leave) and [`withdraw`](Self::withdraw): the other process has failed. The services in the kernel are what it left
     /// of them, until others are told.
     pub fn come_back(&self) {
         if let Ok(kernel) = &self.kernel {

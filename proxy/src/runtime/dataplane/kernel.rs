@@ -84,6 +84,11 @@ impl Proven {
         }
     }
 
+    /// Whether what an earlier process has pinned will be ours.
+    pub fn has_pins(&self) -> bool {
+        self.pins.is_some()
+    }
+
     /// Leaves the tables for processes to come, in place of those that could not be gone on with.
     pub fn keep(self) -> Kernel {
         if let Some(pins) = self.pins {

@@ -17,7 +17,7 @@ use super::unavailable::Unavailable;
 use super::watched::{InterfaceStatus, NotAttached, Wanted, Watched};
 use super::xdp::{XdpOptions, XdpWatched};
 use crate::balance::shared::{SharedTables, Sizes};
-use crate::runtime::takeover::TakeoverError;
+use crate::runtime::takeover::{Pinned, TakeoverError};
 use crate::snapshot::DenyList;
 
 /// Whether to use BPF.
@@ -98,14 +98,14 @@ impl Dataplane {
     /// # Errors
     /// With [`EbpfMode::Required`] whatever keeps the kernel from measuring, an interface that does not exist included.
     pub fn open(options: DataplaneOptions) -> Result<Self, DataplaneError> {
-        Self::open_once(options, || Ok(()))
+        Self::open_once(options, |_| Ok(()))
     }
 
     /// The same; what is pinned or attached is changed only after `may_change`, which is called once all programs have
-    /// been accepted and have run.
+    /// been accepted and have run, with what will become of what is pinned.
     pub fn open_once(
         mut options: DataplaneOptions,
-        may_change: impl FnOnce() -> Result<(), TakeoverError>,
+        may_change: impl FnOnce(Pinned) -> Result<(), TakeoverError>,
     ) -> Result<Self, DataplaneError> {
         let is_required = options.mode == EbpfMode::Required;
         if is_required {
@@ -113,7 +113,8 @@ impl Dataplane {
         }
         let is_handed_over = options.lock.is_some();
         let proven = load_kernel(&mut options)?;
-        may_change()?;
+        let goes_on = proven.as_ref().is_ok_and(Proven::has_pins);
+        may_change(if goes_on { Pinned::Taken } else { Pinned::Left })?;
         let kernel = proven.map(Proven::keep);
         let first = First {
             is_required,

@@ -137,7 +137,17 @@ impl Watched {
         }
     }
 
-    /// The opposite of [`leave`](Self::leave).
+    /// Measures nowhere until it returns.
+    pub fn withdraw(&mut self) {
+        self.is_away = true;
+        for entry in &mut self.entries {
+            if let State::Attached(_) = entry.state {
+                entry.state = State::Missing;
+            }
+        }
+    }
+
+    /// The opposite of [`leave`](Self::leave) and [`withdraw`](Self::withdraw).
     pub fn come_back(&mut self, programs: &mut Programs) {
         self.is_away = false;
         self.attach_what_is_there(programs);

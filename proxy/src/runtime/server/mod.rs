@@ -182,8 +182,8 @@ impl Server {
         let door = open_door(&options.instance, door);
         let endpoints = plan.targets().count();
         let lock = predecessor.as_mut().and_then(Predecessor::take_lock);
-        let may_change = || match &predecessor {
-            Some(predecessor) => predecessor.ask_for_the_place(),
+        let may_change = |pinned| match &predecessor {
+            Some(predecessor) => predecessor.ask_for_the_place(pinned),
             None => Ok(()),
         };
         let dataplane_options = DataplaneOptions {

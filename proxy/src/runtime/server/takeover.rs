@@ -13,7 +13,7 @@ use crate::balance::Books;
 use crate::runtime::admin::{AdminThread, Readiness};
 use crate::runtime::checks::Checks;
 use crate::runtime::clock;
-use crate::runtime::takeover::{Door, Heir, Offer, Taken};
+use crate::runtime::takeover::{Door, Heir, Offer, Pinned, Taken};
 
 /// The admin surfaces, while they are ours.
 pub struct Admin {
@@ -28,7 +28,7 @@ pub enum Visit {
     /// It wants to see what there is.
     Knock(Heir),
     /// It could start at once.
-    Ready(Heir),
+    Ready(Heir, Pinned),
 }
 
 /// Visits, as they come. Dropping it closes the door.
@@ -76,8 +76,8 @@ impl Visits {
     fn announce_when_ready(&self, heir: Heir) {
         let announce = self.announce.clone();
         spawn_blocking(move || match heir.wait_until_ready() {
-            Ok(()) => {
-                let _ = announce.blocking_send(Visit::Ready(heir));
+            Ok(pinned) => {
+                let _ = announce.blocking_send(Visit::Ready(heir, pinned));
             }
             Err(error) => say_that_it_failed(&heir, &error),
         });
@@ -111,7 +111,7 @@ impl Server {
                 }
                 None
             }
-            Visit::Ready(heir) => self.give_way(heir, workers, checks).await,
+            Visit::Ready(heir, pinned) => self.give_way(heir, pinned, workers, checks).await,
         }
     }
 
@@ -132,13 +132,17 @@ impl Server {
     async fn give_way(
         &mut self,
         heir: Heir,
+        pinned: Pinned,
         workers: &Workers,
         checks: &mut Checks,
     ) -> Option<Vec<Taken>> {
         workers.count(Books::Apart).await;
         checks.stop();
         self.addresses.stop_steering();
-        self.dataplane.leave();
+        match pinned {
+            Pinned::Taken => self.dataplane.leave(),
+            Pinned::Left => self.dataplane.withdraw(),
+        }
         let given = heir.give_way();
         let pid = heir.pid;
         let serving = spawn_blocking(move || {
@@ -148,6 +152,9 @@ impl Server {
         let error = match serving.await {
             Ok(Ok(taken)) => {
                 tracing::info!("process {pid} has taken over");
+                if pinned == Pinned::Left {
+                    self.dataplane.let_connections_end();
+                }
                 return Some(taken);
             }
             Ok(Err(error)) => error,

@@ -12,7 +12,7 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 
 use super::message::{self, MOST_DESCRIPTORS};
-use super::{GREETING, Taken, address_of, is_trusted};
+use super::{GREETING, Pinned, Taken, address_of, is_trusted};
 use crate::snapshot::Reach;
 
 /// How long whoever is to take over may keep us waiting for a word it has nothing to do before.
@@ -110,9 +110,11 @@ impl Heir {
         self.say("that is all", &[])
     }
 
-    /// Waits until it could start at once. Blocks.
-    pub fn wait_until_ready(&self) -> io::Result<()> {
-        self.hear("ready", PREPARATION).map(|_| ())
+    /// Waits until it could start at once; returns what will become of what is pinned. Blocks.
+    pub fn wait_until_ready(&self) -> io::Result<Pinned> {
+        let pinned = self.hear("ready", PREPARATION)?;
+        let pinned = pinned.trim_start().parse();
+        pinned.map_err(|()| io::ErrorKind::InvalidData.into())
     }
 
     /// Tells it that nothing of what it was shown is used by us any more in a way that matters.

@@ -7,7 +7,8 @@
 //!   connect ────────────────────────►  at its door
 //!           ◄──────────────────────── lock, door, admin and listening sockets
 //!   load and prove its programs        serves
-//!   ready ──────────────────────────►  counts apart, leaves links and lock where they are
+//!   ready ──────────────────────────►  counts apart, leaves links and lock where they are, or detaches where the newer
+//!                                      one has no use for them
 //!           ◄─────────────────── yours
 //!   attach, start its workers          still accepts
 //!   serving ────────────────────────►  drains, and ends
@@ -29,6 +30,35 @@ use rustix::process::geteuid;
 
 pub use door::{Door, Heir, Offer};
 pub use predecessor::{OfferedListener, Predecessor, TakeoverError};
+
+/// What becomes of what the older process has pinned, and of the programs attached by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinned {
+    Taken,
+    /// The newer one has no kernel programs, or no place to pin them.
+    Left,
+}
+
+impl fmt::Display for Pinned {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Taken => "taken",
+            Self::Left => "left",
+        })
+    }
+}
+
+impl FromStr for Pinned {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "taken" => Ok(Self::Taken),
+            "left" => Ok(Self::Left),
+            _ => Err(()),
+        }
+    }
+}
 
 /// What the newer process uses of one listener of the older one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +114,9 @@ mod tests {
                 are_others_left_alone,
             };
             assert_eq!(taken.to_string().parse(), Ok(taken));
+        }
+        for pinned in [Pinned::Taken, Pinned::Left] {
+            assert_eq!(pinned.to_string().parse(), Ok(pinned));
         }
         assert!("+".parse::<Taken>().is_err());
     }

@@ -9,7 +9,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
 use super::message::{self, Message};
-use super::{GREETING, Taken, address_of, is_trusted};
+use super::{GREETING, Pinned, Taken, address_of, is_trusted};
 use crate::snapshot::Reach;
 
 /// A process answers at once, unless it is busy taking over itself.
@@ -137,8 +137,8 @@ impl Predecessor {
     }
 
     /// Tells it that we could start at once, and waits until it has let go. Blocks.
-    pub fn ask_for_the_place(&self) -> Result<(), TakeoverError> {
-        let asked = message::send(self.socket.as_fd(), "ready", &[]);
+    pub fn ask_for_the_place(&self, pinned: Pinned) -> Result<(), TakeoverError> {
+        let asked = message::send(self.socket.as_fd(), &format!("ready {pinned}"), &[]);
         let answer = asked.and_then(|()| self.hear());
         let answer = answer.and_then(|answer| match answer.words.as_str() {
             "yours" => Ok(()),

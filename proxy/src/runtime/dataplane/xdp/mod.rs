@@ -175,6 +175,16 @@ impl Dataplane {
         sweep.go_on(&self.tables, now, idle)
     }
 
+    /// Where it has withdrawn for good: what is left attached serves standing connections, and nothing else.
+    pub fn let_connections_end(&self) {
+        if let Err(error) = self
+            .serve_no_more()
+            .and_then(|()| self.deny(&Arc::default()))
+        {
+            tracing::warn!(%error, "the kernel goes on to serve and to deny where connections stand");
+        }
+    }
+
     /// Takes `xdp_ingress` off all interfaces, but for those that standing connections of L4 services come in by: what is
     /// pinned goes on with them.
     pub(super) fn end_xdp(&self) {
@@ -192,7 +202,7 @@ impl Dataplane {
     }
 
     /// Connections of L4 services that outlive this process.
-    fn standing(&self) -> u64 {
+    pub(super) fn standing(&self) -> u64 {
         let is_pinned = |kernel: &Kernel| kernel.programs().pins.is_some();
         if !self.kernel.as_ref().is_ok_and(is_pinned) || !self.xdp().has_served() {
             return 0;

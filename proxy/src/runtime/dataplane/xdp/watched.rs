@@ -173,7 +173,13 @@ impl XdpWatched {
         }
     }
 
-    /// The opposite of [`leave`](Self::leave).
+    /// Detaches until it returns; where connections of L4 services come in only if none stands.
+    pub fn withdraw(&mut self, is_standing: bool) {
+        self.is_away = true;
+        self.detach_unless(is_standing);
+    }
+
+    /// The opposite of [`leave`](Self::leave) and [`withdraw`](Self::withdraw).
     pub fn come_back(&mut self, programs: &mut Programs) {
         self.is_away = false;
         self.attach_where_wanted(programs);
@@ -191,8 +197,13 @@ impl XdpWatched {
     /// Leaves it, for those to come, where connections of L4 services come in; detaches elsewhere, for good.
     pub fn retire(&mut self) {
         self.mode = XdpMode::Off;
+        self.detach_unless(true);
+    }
+
+    fn detach_unless(&mut self, is_standing: bool) {
         for Entry { state, .. } in self.entries.drain(..) {
             if let State::Attached(attachment) = state
+                && is_standing
                 && self.used.contains(&attachment.index)
             {
                 attachment.link.leave();
