@@ -37,8 +37,6 @@ pub struct OfferedListener {
 
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
-    #[error("the process that can be reached as instance {instance} is of another user")]
-    Stranger { instance: String },
     #[error(
         "instance {instance} does not answer as expected: {source}; is it being taken over already, or of another version?"
     )]
@@ -48,7 +46,8 @@ pub enum TakeoverError {
 }
 
 impl Predecessor {
-    /// The process that serves as this instance, if there is one.
+    /// The process that serves as this instance, if there is one. Anybody may have its name: another user's is none of
+    /// ours, and must not keep us from starting.
     pub fn find(instance: &str) -> Result<Option<Self>, TakeoverError> {
         let misunderstood = |source| TakeoverError::Misunderstood {
             instance: instance.to_owned(),
@@ -59,9 +58,13 @@ impl Predecessor {
         };
         let peer = socket_peercred(&socket).map_err(|error| misunderstood(error.into()))?;
         if !is_trusted(peer.uid.as_raw()) {
-            return Err(TakeoverError::Stranger {
-                instance: instance.to_owned(),
-            });
+            tracing::warn!(
+                instance,
+                "process {} of user {} has the name of this instance: nothing is taken over from it",
+                peer.pid.as_raw_nonzero(),
+                peer.uid.as_raw(),
+            );
+            return Ok(None);
         }
         let mut found = Self {
             pid: peer.pid.as_raw_nonzero().get().cast_unsigned(),
