@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use super::message::{self, MOST_DESCRIPTORS};
@@ -20,6 +20,9 @@ const MANNERS: Duration = Duration::from_secs(5);
 /// How long loading and proving kernel programs may take, and how long starting workers may.
 const PREPARATION: Duration = Duration::from_secs(120);
 const START: Duration = Duration::from_secs(30);
+
+/// Before another try to let somebody in.
+const REST: Duration = Duration::from_secs(1);
 
 /// Where whoever is to take over knocks.
 #[derive(Debug)]
@@ -62,12 +65,22 @@ impl Door {
     pub async fn attend<T>(&self, tell: mpsc::Sender<T>, news: fn(Heir) -> T) -> io::Result<()> {
         let socket = net::UnixListener::from(self.socket.try_clone()?);
         let socket = UnixListener::from_std(socket)?;
+        let mut is_short = false;
         loop {
-            let (visitor, _) = socket.accept().await?;
-            let visitor = visitor.into_std()?;
-            visitor.set_nonblocking(false)?;
+            let visitor = match socket.accept().await {
+                Ok((visitor, _)) => visitor,
+                Err(error) => {
+                    // It waits, and so do we, for descriptors mostly.
+                    if !std::mem::replace(&mut is_short, true) {
+                        tracing::warn!(%error, "a process that may want to take over cannot be let in yet");
+                    }
+                    tokio::time::sleep(REST).await;
+                    continue;
+                }
+            };
+            is_short = false;
             // Who has gone again is as good as who never came.
-            if let Ok(Some(heir)) = Heir::of(visitor.into())
+            if let Ok(Some(heir)) = Heir::of(visitor)
                 && tell.send(news(heir)).await.is_err()
             {
                 return Ok(());
@@ -77,7 +90,10 @@ impl Door {
 }
 
 impl Heir {
-    fn of(socket: OwnedFd) -> io::Result<Option<Self>> {
+    fn of(visitor: UnixStream) -> io::Result<Option<Self>> {
+        let visitor = visitor.into_std()?;
+        visitor.set_nonblocking(false)?;
+        let socket = OwnedFd::from(visitor);
         let peer = socket_peercred(&socket)?;
         set_socket_timeout(&socket, Timeout::Send, Some(MANNERS))?;
         let pid = peer.pid.as_raw_nonzero().get().cast_unsigned();
