@@ -120,6 +120,15 @@ impl Addresses {
         }
     }
 
+    /// As if another process had taken every socket that was offered.
+    pub fn all_taken(&self) -> Vec<Taken> {
+        let all = Taken {
+            sockets: self.workers,
+            are_others_left_alone: false,
+        };
+        vec![all; self.shown.len()]
+    }
+
     /// What becomes of who comes now, by listener and worker, where another process has taken this of each listener that
     /// was offered.
     pub fn leave(&mut self, taken: &[Taken]) -> Vec<(ListenerId, Vec<Newcomers>)> {

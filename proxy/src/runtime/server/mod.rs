@@ -308,7 +308,7 @@ impl Server {
                 }
                 Some(loaded) = loaded.recv() => self.reload(loaded, &workers, &mut checks),
                 Some(visit) = visits.next() => {
-                    heir = self.receive(visit, &visits, &admin, &workers, &mut checks).await;
+                    heir = self.receive(visit, &visits, &admin, &workers, &mut checks, &mut stop).await;
                     if heir.is_some() {
                         break;
                     }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::task::AbortHandle;
 
 use super::Server;
 use super::workers::Workers;
@@ -75,11 +75,13 @@ impl Visits {
     /// Waits for it beside all else.
     fn announce_when_ready(&self, heir: Heir) {
         let announce = self.announce.clone();
-        spawn_blocking(move || match heir.wait_until_ready() {
-            Ok(pinned) => {
-                let _ = announce.blocking_send(Visit::Ready(heir, pinned));
+        tokio::spawn(async move {
+            match heir.wait_until_ready().await {
+                Ok(pinned) => {
+                    let _ = announce.send(Visit::Ready(heir, pinned)).await;
+                }
+                Err(error) => say_that_it_failed(&heir, &error),
             }
-            Err(error) => say_that_it_failed(&heir, &error),
         });
     }
 }
@@ -102,20 +104,21 @@ impl Server {
         admin: &Admin,
         workers: &Workers,
         checks: &mut Checks,
+        stop: &mut mpsc::Receiver<()>,
     ) -> Option<Vec<Taken>> {
         match visit {
             Visit::Knock(heir) => {
-                match self.offer(&heir, visits, admin) {
+                match self.offer(&heir, visits, admin).await {
                     Ok(()) => visits.announce_when_ready(heir),
                     Err(error) => say_that_it_failed(&heir, &error),
                 }
                 None
             }
-            Visit::Ready(heir, pinned) => self.give_way(heir, pinned, workers, checks).await,
+            Visit::Ready(heir, pinned) => self.give_way(heir, pinned, workers, checks, stop).await,
         }
     }
 
-    fn offer(&mut self, heir: &Heir, visits: &Visits, admin: &Admin) -> io::Result<()> {
+    async fn offer(&mut self, heir: &Heir, visits: &Visits, admin: &Admin) -> io::Result<()> {
         let Some(door) = &visits.door else {
             return Ok(());
         };
@@ -126,7 +129,7 @@ impl Server {
             admin: &admin.sockets,
             listeners: self.addresses.offer(),
         };
-        heir.offer(door, &offer)
+        heir.offer(door, &offer).await
     }
 
     async fn give_way(
@@ -135,6 +138,7 @@ impl Server {
         pinned: Pinned,
         workers: &Workers,
         checks: &mut Checks,
+        stop: &mut mpsc::Receiver<()>,
     ) -> Option<Vec<Taken>> {
         workers.count(Books::Apart).await;
         checks.stop();
@@ -143,22 +147,28 @@ impl Server {
             Pinned::Taken => self.dataplane.leave(),
             Pinned::Left => self.dataplane.withdraw(),
         }
-        let given = heir.give_way();
         let pid = heir.pid;
-        let serving = spawn_blocking(move || {
-            given?;
-            heir.wait_until_serving()
-        });
-        let error = match serving.await {
-            Ok(Ok(taken)) => {
-                tracing::info!("process {pid} has taken over");
+        let serving = async {
+            heir.give_way().await?;
+            let taken = heir.wait_until_serving().await?;
+            tracing::info!("process {pid} has taken over");
+            Ok(taken)
+        };
+        let serving = tokio::select! {
+            serving = serving => serving,
+            _ = stop.recv() => {
+                tracing::info!("stopped while process {pid} takes over: all is left to it");
+                Ok(self.addresses.all_taken())
+            }
+        };
+        let error: io::Error = match serving {
+            Ok(taken) => {
                 if pinned == Pinned::Left {
                     self.dataplane.let_connections_end();
                 }
                 return Some(taken);
             }
-            Ok(Err(error)) => error,
-            Err(error) => io::Error::other(error),
+            Err(error) => error,
         };
         tracing::error!(
             "process {pid} was to take over, and does not serve: {error}; serving goes on here"

@@ -6,10 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net;
 use std::time::Duration;
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::message::{self, MOST_DESCRIPTORS};
 use super::{GREETING, Pinned, Taken, address_of, is_trusted};
@@ -33,7 +35,7 @@ pub struct Door {
 /// A process that wants our place.
 #[derive(Debug)]
 pub struct Heir {
-    socket: OwnedFd,
+    socket: UnixStream,
     pub pid: u32,
 }
 
@@ -90,25 +92,21 @@ impl Door {
 }
 
 impl Heir {
-    fn of(visitor: UnixStream) -> io::Result<Option<Self>> {
-        let visitor = visitor.into_std()?;
-        visitor.set_nonblocking(false)?;
-        let socket = OwnedFd::from(visitor);
+    fn of(socket: UnixStream) -> io::Result<Option<Self>> {
         let peer = socket_peercred(&socket)?;
-        set_socket_timeout(&socket, Timeout::Send, Some(MANNERS))?;
         let pid = peer.pid.as_raw_nonzero().get().cast_unsigned();
         Ok(is_trusted(peer.uid.as_raw()).then_some(Self { socket, pid }))
     }
 
     /// Shows it all there is.
-    pub fn offer(&self, door: &Door, offer: &Offer<'_>) -> io::Result<()> {
-        self.say(GREETING, &[])?;
-        self.say("door", &[door.socket.as_fd()])?;
+    pub async fn offer(&self, door: &Door, offer: &Offer<'_>) -> io::Result<()> {
+        self.say(GREETING, &[]).await?;
+        self.say("door", &[door.socket.as_fd()]).await?;
         if let Some(lock) = offer.lock {
-            self.say("lock", &[lock])?;
+            self.say("lock", &[lock]).await?;
         }
         for socket in offer.admin {
-            self.say("admin", &[socket.as_fd()])?;
+            self.say("admin", &[socket.as_fd()]).await?;
         }
         for (address, reach, sockets) in &offer.listeners {
             let words = match reach {
@@ -120,27 +118,27 @@ impl Heir {
             };
             let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
             for some in sockets.chunks(MOST_DESCRIPTORS) {
-                self.say(&words, some)?;
+                self.say(&words, some).await?;
             }
         }
-        self.say("that is all", &[])
+        self.say("that is all", &[]).await
     }
 
-    /// Waits until it could start at once; returns what will become of what is pinned. Blocks.
-    pub fn wait_until_ready(&self) -> io::Result<Pinned> {
-        let pinned = self.hear("ready", PREPARATION)?;
+    /// Waits until it could start at once; returns what will become of what is pinned.
+    pub async fn wait_until_ready(&self) -> io::Result<Pinned> {
+        let pinned = self.hear("ready", PREPARATION).await?;
         let pinned = pinned.trim_start().parse();
         pinned.map_err(|()| io::ErrorKind::InvalidData.into())
     }
 
     /// Tells it that nothing of what it was shown is used by us any more in a way that matters.
-    pub fn give_way(&self) -> io::Result<()> {
-        self.say("yours", &[])
+    pub async fn give_way(&self) -> io::Result<()> {
+        self.say("yours", &[]).await
     }
 
-    /// Waits until it serves; returns what it uses of each listener, in the order in which they were offered. Blocks.
-    pub fn wait_until_serving(&self) -> io::Result<Vec<Taken>> {
-        let taken = self.hear("serving", START)?;
+    /// Waits until it serves; returns what it uses of each listener, in the order in which they were offered.
+    pub async fn wait_until_serving(&self) -> io::Result<Vec<Taken>> {
+        let taken = self.hear("serving", START).await?;
         let taken = taken.split_whitespace().map(str::parse);
         taken
             .collect::<Result<_, _>>()
@@ -148,15 +146,18 @@ impl Heir {
     }
 
     /// What follows this word.
-    fn hear(&self, word: &str, patience: Duration) -> io::Result<String> {
-        set_socket_timeout(&self.socket, Timeout::Recv, Some(patience))?;
-        let said = message::receive(self.socket.as_fd())?.words;
+    async fn hear(&self, word: &str, patience: Duration) -> io::Result<String> {
+        let receive = || message::receive(self.socket.as_fd());
+        let said = self.socket.async_io(Interest::READABLE, receive);
+        let said = timeout(patience, said).await??.words;
         let rest = said.strip_prefix(word);
         rest.map(str::to_owned)
             .ok_or(io::ErrorKind::InvalidData.into())
     }
 
-    fn say(&self, words: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        message::send(self.socket.as_fd(), words, descriptors)
+    async fn say(&self, words: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let send = || message::send(self.socket.as_fd(), words, descriptors);
+        let said = self.socket.async_io(Interest::WRITABLE, send);
+        timeout(MANNERS, said).await?
     }
 }
