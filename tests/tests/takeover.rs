@@ -319,10 +319,10 @@ fn one_that_dies_on_the_way_changes_nothing() -> Result<()> {
         let interfaces = star.endpoints.iter().map(|peer| peer.interface.as_str());
         options.measured_on(interfaces)
     })?;
-    let loads = both_loads(&scenario);
     let mut options = scenario.options.clone();
     options.more.push("--takeover".to_owned());
     for moment in 0..12 {
+        let loads = both_loads(&scenario);
         let mut command = std::process::Command::new(weir_tests::weir::binary()?);
         command.args(options.arguments());
         let place = scenario.star.proxy.place();
@@ -330,16 +330,24 @@ fn one_that_dies_on_the_way_changes_nothing() -> Result<()> {
         std::thread::sleep(Duration::from_millis(100 * moment));
         process.signal(Signal::KILL)?;
         process.wait(PATIENCE)?;
-        if !scenario.weir.process.is_running() || process.output().contains("took over from") {
+        let was_taken_over =
+            !scenario.weir.process.is_running() || process.output().contains("took over from");
+        std::thread::sleep(Duration::from_millis(100));
+        for load in loads {
+            let report = load.stop()?;
+            assert!(
+                was_taken_over || (report.failures, report.broken) == (0, 0),
+                "killed after {} ms: {report:?}",
+                100 * moment
+            );
+        }
+        if was_taken_over {
             // It lived long enough: the next one starts from nothing but what is pinned.
             println!("taken over after {} ms", 100 * moment);
             scenario.weir.process.wait(PATIENCE)?;
             scenario.start_again()?;
             break;
         }
-    }
-    for load in loads {
-        let _ = load.stop()?;
     }
     let metrics = scenario.weir.metrics()?;
     assert_eq!(metrics.sum("weir_ebpf_attached", &[]), Some(2.0));
