@@ -1,13 +1,15 @@
 //! A newer Weir takes the place of a running one: clients notice nothing, and what is known of endpoints goes on.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
+use socket2::{Domain, SockAddr, Socket, Type};
 use weir_tests::endpoint::Script;
 use weir_tests::endpoint::scripts::{answers_after, script};
 use weir_tests::load::{Load, Pace, Report, get_request};
@@ -361,5 +363,77 @@ fn one_that_dies_on_the_way_changes_nothing() -> Result<()> {
         finished_on_the_wire(&after),
         finished_on_the_wire(&before) + 10
     );
+    Ok(())
+}
+
+/// One that says it wants to take over, and no more.
+fn visitor(scenario: &Scenario) -> Result<Socket> {
+    let place = scenario.star.proxy.place();
+    let socket = place.run(|| Socket::new(Domain::UNIX, Type::SEQPACKET, None))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.connect(&door_of(scenario)?)?;
+    Ok(socket)
+}
+
+fn door_of(scenario: &Scenario) -> Result<SockAddr> {
+    let name = format!("\0weir/{}", scenario.options.instance.name());
+    Ok(SockAddr::unix(name)?)
+}
+
+/// Reads what is said until it is this.
+fn wait_for(socket: &Socket, words: &str) -> Result<()> {
+    let mut buffer = [0; 4096];
+    let mut socket = socket;
+    loop {
+        let length = socket.read(&mut buffer)?;
+        if &buffer[..length] == words.as_bytes() {
+            return Ok(());
+        }
+    }
+}
+
+#[test]
+fn a_stop_waits_for_nobody_who_wants_to_take_over() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    for is_ready in [false, true] {
+        let mut scenario = Scenario::plain(endpoints())?;
+        let visitor = visitor(&scenario)?;
+        wait_for(&visitor, "that is all")?;
+        if is_ready {
+            visitor.send(b"ready left")?;
+            wait_for(&visitor, "yours")?;
+        }
+        let before = Instant::now();
+        assert!(scenario.weir.process.stop(PATIENCE)?.success());
+        let took = before.elapsed();
+        assert!(took < Duration::from_secs(5), "ready: {is_ready}: {took:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_stranger_of_the_same_name_is_no_hindrance() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let mut scenario = Scenario::plain(endpoints())?;
+    scenario.options.more = vec!["--takeover".to_owned()];
+    assert!(scenario.weir.process.stop(PATIENCE)?.success());
+    let (place, door) = (scenario.star.proxy.place(), door_of(&scenario)?);
+    let stranger = place.spawn(move || -> std::io::Result<Socket> {
+        // Of this thread alone.
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534))?;
+        let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
+        socket.bind(&door)?;
+        socket.listen(4)?;
+        Ok(socket)
+    });
+    let _stranger = stranger.join().expect("no panic")?;
+    scenario.start_again()?;
+    assert_eq!(scenario.client()?.get("/")?.status(), 200);
+    let said = scenario.weir.process.output();
+    assert!(said.contains("has the name of this instance"), "{said}");
     Ok(())
 }
