@@ -76,12 +76,24 @@ fn percent(object: &mut Object<'_>, key: &'static str) -> Option<Option<Percent>
 /// A duration of the Gateway API (GEP-2257): up to four pairs of at most five digits and a unit, such as `1h30m` or
 /// `500ms`.
 pub fn read_duration(at: &Cursor<'_>) -> Option<Duration> {
-    let text = at.text()?;
+    let wanted = "a duration such as 500ms, 3s, 2m or 1h30m";
+    if let Some(number) = at.whole_number() {
+        let example = if number > 0 { number } else { 10 };
+        at.error(format!(
+            "is the number {number}; write a duration such as {example}s"
+        ));
+        return None;
+    }
+    let text = at.text_for(wanted)?;
     let duration = parse_duration(text);
     if duration.is_none() {
-        at.error(format!(
-            "`{text}` is not a duration; write one such as 500ms, 3s, 2m or 1h30m"
-        ));
+        let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        at.error(match is_bare {
+            true => format!("`{text}` is a duration without its unit; write one such as {text}s"),
+            false => {
+                format!("`{text}` is not a duration; write one such as 500ms, 3s, 2m or 1h30m")
+            }
+        });
     }
     duration
 }

@@ -156,12 +156,25 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn text(&self) -> Option<&'a str> {
+        self.text_for("text (in quotes if it looks like something else)")
+    }
+
+    /// Text that is to be this.
+    pub fn text_for(&self, wanted: &str) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) => Some(text),
             _ => {
-                self.wrong_type("text (in quotes if it looks like something else)");
+                self.wrong_type(wanted);
                 None
             }
+        }
+    }
+
+    /// The whole number that stands here, if it is one.
+    pub fn whole_number(&self) -> Option<i128> {
+        match self.node.value {
+            Value::Whole(number) => Some(number),
+            _ => None,
         }
     }
 
@@ -309,6 +322,17 @@ impl<'a> Object<'a> {
             let message = "is not supported yet; leave it out";
             self.cursor
                 .report(Severity::Error, entry.position, &path, message);
+        }
+    }
+
+    /// Keys that belong under another one beside them.
+    pub fn elsewhere(&mut self, keys: &[&'static str], under: &str) {
+        self.known.extend(keys);
+        for key in keys {
+            if self.cursor.keys().any(|there| there == *key) {
+                let message = format!("stands in the wrong place; put it under `{under}`");
+                self.cursor.key_error(key, message);
+            }
         }
     }
 

@@ -50,6 +50,7 @@ pub fn read_policy<'a>(
         read_accept(at, &targets)
     });
     spec.unsupported(&["circuitBreaker", "hedge"]);
+    spec.elsewhere(&["sessionAffinity", "health"], "backend");
     spec.finish();
     resources.policies.push(Policy { targets, treatment });
 }

@@ -101,7 +101,7 @@ fn mistakes_in_a_check_are_told() {
         ),
         (
             "  activeCheck: {type: tcp, interval: 5}",
-            "spec.activeCheck.interval: is the number 5; write text",
+            "spec.activeCheck.interval: is the number 5; write a duration such as 5s",
         ),
         (
             "  activeCheck: {type: tcp, timeout: 0s}",

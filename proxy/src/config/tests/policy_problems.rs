@@ -186,6 +186,10 @@ spec:
             "spec.hedge: is not supported yet; leave it out",
         ),
         (
+            "  sessionAffinity: {source: source.address}",
+            "spec.sessionAffinity: stands in the wrong place; put it under `backend`",
+        ),
+        (
             "  traffic: {retry: {}}",
             "spec.traffic: is not a known field; leave it out",
         ),
