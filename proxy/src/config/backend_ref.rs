@@ -33,7 +33,7 @@ pub fn read_http<'a>(at: &Cursor<'a>, namespace: &str) -> Option<BackendRef<'a>>
     Some(BackendRef {
         cursor: at.clone(),
         target: target?,
-        weight: weight?,
+        weight,
         treatment,
         filters,
     })
@@ -56,7 +56,7 @@ pub fn read_l4<'a>(
     Some(BackendRef {
         cursor: at.clone(),
         target: target?,
-        weight: weight?,
+        weight,
         treatment,
         filters: Filtering::default(),
     })
@@ -85,11 +85,12 @@ fn read_policies(object: &mut Object<'_>) -> Treatment {
     treatment.unwrap_or_default()
 }
 
-fn read_weight(object: &mut Object<'_>) -> Option<u32> {
-    match object.optional("weight") {
-        Some(weight) => weight.whole(0..=MAX_WEIGHT),
-        None => Some(1),
-    }
+/// One that is wrong was reported, and counts as none: whether the backend is there is looked at all the same.
+fn read_weight(object: &mut Object<'_>) -> u32 {
+    let weight = object.optional("weight");
+    weight
+        .and_then(|weight| weight.whole(0..=MAX_WEIGHT))
+        .unwrap_or(1)
 }
 
 #[derive(Clone, Copy)]
@@ -108,18 +109,18 @@ fn read_target(
     let id = read_id(object, namespace);
     let port = object.optional("port");
     let group = match group {
-        Some(group) => group.choice(&[("", ""), ("agentgateway.dev", "agentgateway.dev")])?,
-        None => "",
+        Some(group) => group.choice(&[("", ""), ("agentgateway.dev", "agentgateway.dev")]),
+        None => Some(""),
     };
     let kind = match kind {
         Some(kind) => kind.choice(&[
             ("Service", TargetKind::Service),
             ("AgentgatewayBackend", TargetKind::Backend),
-        ])?,
-        None => TargetKind::Service,
+        ]),
+        None => Some(TargetKind::Service),
     };
     let (id, at) = (id?, &object.cursor);
-    match (kind, group) {
+    match (kind?, group?) {
         (TargetKind::Service, "") => {
             let Some(port) = port else {
                 at.error("has no `port`; add the port of the Service");

@@ -41,7 +41,7 @@ pub fn read<'a>(
         return;
     };
     let kind = match kinds::use_of(node, &version, &kind) {
-        None => return,
+        None => return problems.saw(&root.context.resource),
         Some(Use::Read(kind)) => kind,
         Some(Use::Ignore { instead }) => {
             let instead = instead.map(|kind| format!("; use {kind}"));
@@ -56,6 +56,7 @@ pub fn read<'a>(
             return object.finish();
         }
     };
+    problems.saw(&root.context.resource);
     object.ignored(&["status"]);
     let Some(metadata) = object
         .required("metadata")

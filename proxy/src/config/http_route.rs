@@ -41,10 +41,12 @@ pub fn read_http_route<'a>(
     spec.finish();
     let mut rules: Vec<RouteRule<'a>> = Vec::new();
     let mut names = HashSet::new();
+    let mut is_whole = true;
     for item in &items {
         let Some(rule) = read_rule(item, &namespace) else {
             continue;
         };
+        is_whole &= rule.name.is_some() || !has_name(item);
         if let Some(name) = rule.name
             && !names.insert(name)
         {
@@ -61,7 +63,7 @@ pub fn read_http_route<'a>(
             .filter_map(|parent| read_parent(parent, &namespace))
             .collect(),
         hosts: hosts.iter().filter_map(read_host).collect(),
-        is_whole: rules.len() == items.len(),
+        is_whole: is_whole && rules.len() == items.len(),
         rules,
         id: metadata.id,
     });
@@ -69,38 +71,38 @@ pub fn read_http_route<'a>(
 
 pub fn read_parent<'a>(at: &Cursor<'a>, namespace: &str) -> Option<ParentRef<'a>> {
     let mut parent = at.object()?;
-    if let Some(group) = parent.optional("group") {
-        group.choice(&[("gateway.networking.k8s.io", ())])?;
-    }
-    if let Some(kind) = parent.optional("kind") {
-        kind.supported_choice(&[("Gateway", ())], &["Service", "ListenerSet"])?;
-    }
+    let group = match parent.optional("group") {
+        Some(group) => group.choice(&[("gateway.networking.k8s.io", ())]),
+        None => Some(()),
+    };
+    let kind = match parent.optional("kind") {
+        Some(kind) => kind.supported_choice(&[("Gateway", ())], &["Service", "ListenerSet"]),
+        None => Some(()),
+    };
     let gateway = read_id(&mut parent, namespace);
     let section = parent.optional("sectionName");
     let port = parent.optional("port");
     parent.finish();
     let section = match section {
-        Some(section) => Some(checked_name(&section)?),
-        None => None,
+        Some(section) => checked_name(&section).map(Some),
+        None => Some(None),
     };
     let port = match port {
-        Some(port) => Some(port.port()?),
-        None => None,
+        Some(port) => port.port().map(Some),
+        None => Some(None),
     };
+    let ((), ()) = (group?, kind?);
     Some(ParentRef {
         cursor: at.clone(),
         gateway: gateway?,
-        section,
-        port,
+        section: section?,
+        port: port?,
     })
 }
 
 fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     let mut rule = at.object()?;
-    let name = match rule.optional("name") {
-        Some(name) => Some(checked_name(&name)?),
-        None => None,
-    };
+    let name = rule.optional("name").and_then(|name| checked_name(&name));
     rule.unsupported(&["sessionPersistence"]);
     let filters = rule.items("filters");
     let matches = rule.items("matches");
@@ -132,22 +134,21 @@ fn read_rule<'a>(at: &Cursor<'a>, namespace: &str) -> Option<RouteRule<'a>> {
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its requests are answered with 500");
     }
-    let timeouts = match timeouts {
-        Some(timeouts) => Some(read_timeouts(&timeouts)?),
-        None => None,
-    };
-    let retry = match retry {
-        Some(retry) => Some(read_retry(&retry)?),
-        None => None,
-    };
+    // What cannot be read was reported, and the rest of the rule is looked at all the same.
     Some(RouteRule {
         name,
         matches,
         backends,
-        retry,
-        timeouts,
+        retry: retry.and_then(|retry| read_retry(&retry)),
+        timeouts: timeouts.and_then(|timeouts| read_timeouts(&timeouts)),
         filters,
     })
+}
+
+/// Whether there is a name, be it right or wrong.
+fn has_name(rule: &Cursor<'_>) -> bool {
+    let name = rule.node().child("name");
+    name.is_some_and(|name| !name.is_empty())
 }
 
 fn read_match(at: &Cursor<'_>) -> Option<Match> {

@@ -88,9 +88,6 @@ fn read_rule<'a>(
     if !backends.is_empty() && backends.iter().all(|backend| backend.weight == 0) {
         at.warning("has only backendRefs of weight 0: its clients are turned away");
     }
-    let name = match name {
-        Some(name) => Some(checked_name(&name)?),
-        None => None,
-    };
+    let name = name.and_then(|name| checked_name(&name));
     Some((name, backends))
 }

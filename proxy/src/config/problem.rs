@@ -1,6 +1,7 @@
 //! What is wrong with a configuration, where, and what to do about it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::fmt;
 
 /// Where in a file; lines and columns count from 1.
@@ -54,6 +55,8 @@ impl fmt::Display for Problem {
 #[derive(Debug, Default)]
 pub struct Problems {
     list: RefCell<Vec<Problem>>,
+    /// Kind, namespace and name of each document that is there, whatever is wrong with it.
+    seen: RefCell<HashSet<String>>,
     /// How many names mistyped ones were compared with.
     compared: Cell<usize>,
 }
@@ -61,6 +64,15 @@ pub struct Problems {
 impl Problems {
     pub fn push(&self, problem: Problem) {
         self.list.borrow_mut().push(problem);
+    }
+
+    /// This document is there. If it cannot be read, what refers to it is no second problem.
+    pub fn saw(&self, resource: &str) {
+        self.seen.borrow_mut().insert(resource.to_owned());
+    }
+
+    pub fn has_seen(&self, resource: &str) -> bool {
+        self.seen.borrow().contains(resource)
     }
 
     pub fn has_errors(&self) -> bool {

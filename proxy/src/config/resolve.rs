@@ -144,7 +144,7 @@ impl<'r> Attachment<'r> {
     ) -> Option<(&'r Gateway<'r>, Vec<&'r GatewayListener<'r>>)> {
         let Some(gateway) = self.gateways.get(&parent.gateway).copied() else {
             let known = self.gateways.keys().copied();
-            let message = missing(&parent.cursor, "Gateway", &parent.gateway, known);
+            let message = missing(&parent.cursor, "Gateway", &parent.gateway, known)?;
             parent.cursor.error(message);
             return None;
         };
@@ -248,20 +248,23 @@ fn common_hosts(listener: &Host, route: &[Host]) -> Vec<Host> {
     }
 }
 
-/// Says that a name names nothing.
+/// Says that a name names nothing; `None` if it names a document that could not be read.
 pub fn missing<'i>(
     at: &Cursor<'_>,
     kind: &str,
     id: &Id,
     known: impl ExactSizeIterator<Item = &'i Id>,
-) -> String {
+) -> Option<String> {
+    if at.context.problems.has_seen(&format!("{kind} {id}")) {
+        return None;
+    }
     let known: Vec<String> = match at.context.problems.may_guess(known.len()) {
         true => known.map(Id::to_string).collect(),
         false => Vec::new(),
     };
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    match closest(&id.to_string(), &known) {
+    Some(match closest(&id.to_string(), &known) {
         Some(meant) => format!("there is no {kind} {id}; did you mean {meant}?"),
         None => format!("there is no {kind} {id}; add it, or correct the name"),
-    }
+    })
 }

@@ -110,9 +110,10 @@ impl<'r> Backends<'r> {
         for slice in &resources.slices {
             if !self.services.contains_key(&slice.service) {
                 let known = self.services.keys().copied();
-                slice
-                    .cursor
-                    .error(missing(&slice.cursor, "Service", &slice.service, known));
+                let message = missing(&slice.cursor, "Service", &slice.service, known);
+                if let Some(message) = message {
+                    slice.cursor.error(message);
+                }
             }
         }
     }
@@ -130,7 +131,7 @@ impl<'r> Backends<'r> {
                 "Service",
                 id,
                 self.services.keys().copied(),
-            );
+            )?;
             reference.cursor.error(message);
             return None;
         };
@@ -154,7 +155,7 @@ impl<'r> Backends<'r> {
                 "AgentgatewayBackend",
                 id,
                 self.statics.keys().copied(),
-            );
+            )?;
             reference.cursor.error(message);
             return None;
         };

@@ -148,12 +148,7 @@ impl<'r> Known<'r> {
         match target.kind {
             PolicyTargetKind::Gateway => {
                 let Some(gateway) = self.gateways.get(id) else {
-                    return Some(missing(
-                        &target.cursor,
-                        kind,
-                        id,
-                        self.gateways.keys().copied(),
-                    ));
+                    return missing(&target.cursor, kind, id, self.gateways.keys().copied());
                 };
                 let names = gateway.listeners.iter().map(|listener| listener.name);
                 let names = names.collect::<Vec<_>>();
@@ -161,12 +156,7 @@ impl<'r> Known<'r> {
             }
             PolicyTargetKind::Route => {
                 let Some(route) = self.routes.get(id) else {
-                    return Some(missing(
-                        &target.cursor,
-                        kind,
-                        id,
-                        self.routes.keys().copied(),
-                    ));
+                    return missing(&target.cursor, kind, id, self.routes.keys().copied());
                 };
                 let names: Vec<&str> = route.rules.iter().filter_map(|rule| rule.name).collect();
                 missing_name(target, "rule", &names).filter(|_| route.is_whole)
@@ -175,20 +165,17 @@ impl<'r> Known<'r> {
             PolicyTargetKind::UdpRoute => Self::l4_problem(&self.udp_routes, target),
             PolicyTargetKind::Service => {
                 let Some(service) = self.services.get(id) else {
-                    return Some(missing(
-                        &target.cursor,
-                        kind,
-                        id,
-                        self.services.keys().copied(),
-                    ));
+                    return missing(&target.cursor, kind, id, self.services.keys().copied());
                 };
                 match target.section {
                     Section::Port(port) => service.missing_port(port, None),
                     _ => None,
                 }
             }
-            PolicyTargetKind::Backend => (!self.backends.contains_key(id))
-                .then(|| missing(&target.cursor, kind, id, self.backends.keys().copied())),
+            PolicyTargetKind::Backend => match self.backends.contains_key(id) {
+                true => None,
+                false => missing(&target.cursor, kind, id, self.backends.keys().copied()),
+            },
         }
     }
 
@@ -198,12 +185,12 @@ impl<'r> Known<'r> {
     ) -> Option<String> {
         match routes.get(&target.id) {
             Some(route) => missing_name(target, "rule", route.rule_name.as_slice()),
-            None => Some(missing(
+            None => missing(
                 &target.cursor,
                 target.kind.name(),
                 &target.id,
                 routes.keys().copied(),
-            )),
+            ),
         }
     }
 }

@@ -198,15 +198,18 @@ pub struct Service<'a> {
     pub id: Id,
     pub cursor: Cursor<'a>,
     pub ports: Vec<ServicePort<'a>>,
+    /// No port was left out because of a problem.
+    pub is_whole: bool,
     pub publishes_unready: bool,
     pub preference: Preference<'a>,
 }
 
 impl Service<'_> {
-    /// Says that it has no such port, of this transport or of any; `None` if it has.
+    /// Says that it has no such port, of this transport or of any; `None` if it has, or if it may be one with a problem.
     pub fn missing_port(&self, port: u16, transport: Option<Transport>) -> Option<String> {
         let fits = |one: &ServicePort<'_>| transport.is_none_or(|it| it == one.transport);
-        if self.ports.iter().any(|one| one.port == port && fits(one)) {
+        let has_it = self.ports.iter().any(|one| one.port == port && fits(one));
+        if has_it || !self.is_whole {
             return None;
         }
         let ports = self.ports.iter().map(|one| match one.transport {

@@ -50,11 +50,13 @@ pub fn read_service<'a>(
     }
     let preference = locality::read_preference(&mut spec);
     let unready = spec.optional("publishNotReadyAddresses");
-    let ports = spec.items("ports");
+    let items = spec.items("ports");
     spec.finish();
+    let ports: Vec<ServicePort<'a>> = items.iter().filter_map(read_port).collect();
     resources.services.push(Service {
         id: metadata.id,
-        ports: ports.iter().filter_map(read_port).collect(),
+        is_whole: ports.len() == items.len(),
+        ports,
         publishes_unready: unready.and_then(|unready| unready.boolean()) == Some(true),
         preference,
         cursor,

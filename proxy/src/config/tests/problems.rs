@@ -339,3 +339,75 @@ a.yaml:26:1: warning: EndpointSlice default/shop-1: has no endpoints",
         assert!(checked.plan.is_some(), "{to}");
     }
 }
+
+#[test]
+fn mistakes_hide_no_others_beside_them_or_in_other_documents() {
+    let route = "  - backendRefs:
+    - {name: shpo, port: 80, weight: many}
+    timeouts: {request: \"10\"}
+    retry: {attempts: 300, codes: [99], backoff: 1}
+    name: Rule
+  - name: second
+    timeouts: {request: soon}
+    backendRefs: [{name: shop, port: 80}]
+";
+    let policy = "---
+apiVersion: agentgateway.dev/v1alpha1
+kind: AgentgatewayPolicy
+metadata: {name: careful}
+spec:
+  targetRefs:
+  - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: shop, sectionName: third}
+  traffic: {retry: {attempts: 1}}
+";
+    let from = "  - backendRefs:\n    - {name: shop, port: 80}\n";
+    let text = changed(SHOP, from, route);
+    let expected = "\
+a.yaml:17:7: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: there is no Service default/shpo; did you mean default/shop?
+a.yaml:17:38: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0].weight: is the text `many`; write a whole number from 0 to 1000000
+a.yaml:18:25: error: HTTPRoute default/shop: spec.rules[0].timeouts.request: `10` is a duration without its unit; write one such as 10s
+a.yaml:19:23: error: HTTPRoute default/shop: spec.rules[0].retry.attempts: 300 is out of range; write a whole number from 0 to 255
+a.yaml:19:36: error: HTTPRoute default/shop: spec.rules[0].retry.codes[0]: 99 is out of range; write a whole number from 400 to 599
+a.yaml:19:50: error: HTTPRoute default/shop: spec.rules[0].retry.backoff: is the number 1; write a duration such as 1s
+a.yaml:20:11: error: HTTPRoute default/shop: spec.rules[0].name: `Rule` is not a name; write 1 to 253 lower-case letters, digits, hyphens and dots
+a.yaml:22:25: error: HTTPRoute default/shop: spec.rules[1].timeouts.request: `soon` is not a duration; write one such as 500ms, 3s, 2m or 1h30m";
+    assert_eq!(
+        lines(&checked(&(text.clone() + policy)).problems),
+        expected,
+        "the rule `third` may be the one with a wrong name"
+    );
+    let text = changed(&text, "name: Rule", "name: first");
+    let problems = lines(&checked(&(text + policy)).problems);
+    assert!(problems.contains("has no rule third"), "{problems}");
+}
+
+#[test]
+fn a_document_that_cannot_be_read_is_not_missing() {
+    for (from, to, expected) in [
+        (
+            "kind: Service\nmetadata: {name: shop}\nspec:\n  ports:\n  - {name: http, port: 80}\n",
+            "kind: Service\nmetadata: {name: shop}\n",
+            "a.yaml:19:1: error: Service default/shop: has no `spec`; add it",
+        ),
+        (
+            "apiVersion: v1\n",
+            "apiVersion: v2\n",
+            "a.yaml:19:13: error: Service default/shop: apiVersion: `v2` is not a version of Service that is read; write `v1`",
+        ),
+        (
+            "- {name: http, port: 80}",
+            "- {name: http, port: 80, protocol: SCTP}",
+            "a.yaml:24:38: error: Service default/shop: spec.ports[0].protocol: `SCTP` is not supported yet; write TCP or UDP",
+        ),
+        (
+            "    - {name: shop, port: 80}\n---\napiVersion: v1\nkind: Service",
+            "    - {name: shop, port: 80}\n---\napiVersion: serving.knative.dev/v1\nkind: Service",
+            "\
+a.yaml:17:7: error: HTTPRoute default/shop: spec.rules[0].backendRefs[0]: there is no Service default/shop; add it, or correct the name
+a.yaml:26:1: error: EndpointSlice default/shop-1: there is no Service default/shop; add it, or correct the name",
+        ),
+    ] {
+        let text = changed(SHOP, from, to);
+        assert_eq!(lines(&checked(&text).problems), expected);
+    }
+}
