@@ -3,6 +3,7 @@
 use super::rows::EndpointRow;
 use super::shared::SharedTables;
 use super::state::{CheckResult, EndpointState};
+use crate::moment::Moment;
 
 /// One active check's vote on one endpoint. While any votes against it, the endpoint is out of the pool. Dropping takes
 /// the vote back; once the row belongs to another endpoint it counts no more.
@@ -29,11 +30,15 @@ impl Checked {
         }
     }
 
-    /// Whether the endpoint is to be out of the pool, as far as this check is concerned.
-    pub fn set_failing(&mut self, is_failing: bool) {
-        if self.is_failing != is_failing {
-            self.is_failing = is_failing;
-            self.state().set_check_failing(is_failing);
+    /// Whether the endpoint is to be out of the pool from now on, as far as this check is concerned.
+    pub fn set_failing(&mut self, is_failing: bool, now: Moment) {
+        if self.is_failing == is_failing {
+            return;
+        }
+        self.is_failing = is_failing;
+        self.state().set_check_failing(is_failing);
+        if self.state().is_active(now) {
+            self.tables.eased.came_back(self.row, now);
         }
     }
 
@@ -44,6 +49,8 @@ impl Checked {
 
 impl Drop for Checked {
     fn drop(&mut self) {
-        self.set_failing(false);
+        if self.is_failing {
+            self.state().set_check_failing(false);
+        }
     }
 }

@@ -50,14 +50,20 @@ impl Eased {
         Self((0..capacity).map(|_| AtomicU64::new(0)).collect())
     }
 
-    fn begin(&self, row: EndpointRow, policy: SlowStart, now: Moment) {
-        // Another worker may have noticed it before.
-        if self.percent(row, policy, now).is_none() {
-            self.since(row).store(now.as_nanos(), Relaxed);
-        }
+    /// An endpoint was found to be new. Nothing changes if it is known since when it is in the pool: another worker may
+    /// have noticed before, or it came back while nobody looked.
+    fn begin(&self, row: EndpointRow, now: Moment) {
+        let since = self.since(row);
+        let _ = since.compare_exchange(0, now.as_nanos(), Relaxed, Relaxed);
     }
 
-    fn forget(&self, row: EndpointRow) {
+    /// An endpoint came back into the pool at this moment, whoever notices when.
+    pub fn came_back(&self, row: EndpointRow, at: Moment) {
+        self.since(row).store(at.as_nanos(), Relaxed);
+    }
+
+    /// An endpoint left the pool, or its row is another's.
+    pub fn forget(&self, row: EndpointRow) {
         self.since(row).store(0, Relaxed);
     }
 
@@ -102,7 +108,7 @@ impl Ramps {
         }
         if self.active.iter().any(|row| before.contains(row)) {
             for row in self.active.difference(&before) {
-                eased.begin(*row, policy, now);
+                eased.begin(*row, now);
             }
         }
         let is_eased = |row: &EndpointRow| eased.percent(*row, policy, now).is_some();

@@ -80,6 +80,7 @@ impl<'a> EndpointState<'a> {
         self.reading.health.store(1.0_f64.to_bits(), Relaxed);
         self.tables.outlooks[self.row.index as usize].clear();
         self.tables.ejections.forget(self.row.index);
+        self.tables.eased.forget(self.row);
         load::reset(self.tables, self.row.index);
         self.tables.wire.forget(self.row.index);
         self.tables.score[self.row.index as usize].clear();
@@ -191,6 +192,7 @@ impl<'a> EndpointState<'a> {
         self.cells.times_ejected.fetch_add(1, Relaxed);
         self.cells.ejections_total.fetch_add(1, Relaxed);
         self.tables.ejections.count(self.row.index, reason);
+        self.tables.eased.forget(self.row);
         self.announce_change();
     }
 
@@ -206,6 +208,8 @@ impl<'a> EndpointState<'a> {
             if let Some(health) = restore_health {
                 self.reading.health.store(health.to_bits(), Relaxed);
             }
+            let eased = &self.tables.eased;
+            eased.came_back(self.row, Moment::from_nanos(until));
             self.announce_change();
         }
         won
@@ -232,6 +236,7 @@ impl<'a> EndpointState<'a> {
                 self.cells.check_ejections_total.fetch_add(1, Relaxed);
                 let counts = &self.tables.ejections;
                 counts.count(self.row.index, EjectionReason::Check);
+                self.tables.eased.forget(self.row);
             }
         } else {
             // Never below none, also if the row changes hands in this very moment.

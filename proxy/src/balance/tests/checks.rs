@@ -11,12 +11,12 @@ fn an_endpoint_is_out_of_the_pool_while_a_check_fails() {
     let mut pool = Pool::of_weights(&[1, 1]);
     pool.shares(10);
     let mut failing = check(&pool, 0);
-    failing.set_failing(true);
+    failing.set_failing(true, pool.now);
     assert_eq!(pool.shares(100), [0, 100], "every worker hears of it");
     assert!(pool.figures(0).is_ejected());
     pool.advance(seconds(3600));
     assert_eq!(pool.shares(100), [0, 100], "no time ends it");
-    failing.set_failing(false);
+    failing.set_failing(false, pool.now);
     assert!(pool.shares(100)[0] > 0);
     assert_eq!(pool.figures(0).checks.ejections, 1);
 }
@@ -26,7 +26,7 @@ fn checks_and_traffic_eject_independently() {
     let mut pool = Pool::of_weights(&[1, 1]);
     let mut failing = check(&pool, 0);
     pool.fail_times(0, 5);
-    failing.set_failing(true);
+    failing.set_failing(true, pool.now);
     pool.advance(seconds(3));
     assert_eq!(
         pool.shares(100),
@@ -34,7 +34,7 @@ fn checks_and_traffic_eject_independently() {
         "the ejection by traffic is over, the check fails"
     );
     pool.fail(0).expect("failures in a row are kept");
-    failing.set_failing(false);
+    failing.set_failing(false, pool.now);
     assert_eq!(
         pool.shares(100),
         [0, 100],
@@ -51,7 +51,7 @@ fn traffic_flows_although_all_endpoints_fail_their_checks() {
     let mut pool = Pool::of_weights(&[1, 1, 0]);
     let mut checks: Vec<Checked> = (0..3).map(|place| check(&pool, place)).collect();
     for check in &mut checks {
-        check.set_failing(true);
+        check.set_failing(true, pool.now);
     }
     let lease = pool.pick();
     assert_eq!(lease.method(), Method::Rejected);
@@ -76,10 +76,10 @@ fn traffic_flows_although_all_endpoints_fail_their_checks() {
 fn two_checks_of_an_endpoint_must_both_pass() {
     let mut pool = Pool::of_weights(&[1, 1]);
     let (mut one, mut other) = (check(&pool, 0), check(&pool, 0));
-    one.set_failing(true);
-    other.set_failing(true);
-    one.set_failing(false);
-    one.set_failing(false);
+    one.set_failing(true, pool.now);
+    other.set_failing(true, pool.now);
+    one.set_failing(false, pool.now);
+    one.set_failing(false, pool.now);
     assert_eq!(pool.shares(100), [0, 100]);
     drop(other);
     assert!(
@@ -92,7 +92,7 @@ fn two_checks_of_an_endpoint_must_both_pass() {
 fn news_of_a_check_come_too_late_for_a_row_that_changed_hands() {
     let pool = Pool::of_weights(&[1]);
     let mut late = check(&pool, 0);
-    late.set_failing(true);
+    late.set_failing(true, pool.now);
     let row = pool.backend.endpoints()[0].row;
     let successor = EndpointRow {
         generation: row.generation + 1,
@@ -101,7 +101,7 @@ fn news_of_a_check_come_too_late_for_a_row_that_changed_hands() {
     EndpointState::of(&pool.tables, successor).reset();
     late.count(CheckResult::Failed);
     let mut its_own = Checked::new(pool.tables.clone(), successor);
-    its_own.set_failing(true);
+    its_own.set_failing(true, pool.now);
     drop(late);
     let state = EndpointState::of(&pool.tables, successor);
     assert!(state.is_failing_checks());

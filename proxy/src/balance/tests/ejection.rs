@@ -194,9 +194,9 @@ fn endpoints_that_fail_checks_count_as_out() {
     let mut pool = half_at_most(&[1, 1, 1]);
     let row = pool.backend.endpoints()[2].row;
     let mut checked = Checked::new(pool.tables.clone(), row);
-    checked.set_failing(true);
+    checked.set_failing(true, pool.now);
     assert_eq!(pool.fail_times(0, 5), None);
-    checked.set_failing(false);
+    checked.set_failing(false, pool.now);
     assert!(pool.fail(0).is_some());
 }
 

@@ -126,3 +126,31 @@ fn affinity_keeps_to_the_weights_replicas_agree_on() {
     pool.advance(seconds(10));
     assert_eq!(homes(&mut pool), eased);
 }
+
+#[test]
+fn an_endpoint_whose_checks_pass_again_is_eased_in_from_then_on_although_nobody_asked_meanwhile() {
+    let mut pool = joined();
+    pool.shares(1);
+    pool.advance(seconds(10));
+    pool.shares(1);
+    let row = pool.backend.endpoints()[0].row;
+    let mut check = Checked::new(pool.tables.clone(), row);
+    check.set_failing(true, pool.now);
+    pool.advance(seconds(60));
+    check.set_failing(false, pool.now);
+    let (_, all) = standings(&pool.backend, &pool.tables, pool.now);
+    assert_eq!(all[0].eased_percent, Some(10), "before any request");
+    pool.advance(seconds(5));
+    assert_share(pool.shares(PICKS)[0], PICKS, 0.5 / 2.5);
+}
+
+#[test]
+fn the_end_of_an_ejection_begins_to_ease_in_however_late_a_request_comes() {
+    let mut pool = joined();
+    pool.shares(1);
+    pool.advance(seconds(10));
+    pool.fail_times(0, 5);
+    pool.advance(seconds(3 + 5));
+    pool.set_health(0, 1.0);
+    assert_share(pool.shares(PICKS)[0], PICKS, 0.5 / 2.5);
+}

@@ -87,7 +87,7 @@ proptest! {
                     continue;
                 }
                 Step::Check { place, is_failing } => {
-                    checks[place].set_failing(is_failing);
+                    checks[place].set_failing(is_failing, pool.now);
                     continue;
                 }
                 Step::Wait { millis } => {

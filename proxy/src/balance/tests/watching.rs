@@ -83,7 +83,7 @@ fn standings_say_who_may_be_picked_and_why_not() {
     let mut pool = Pool::of_buckets(&[(0, 1), (0, 1), (0, 0), (0, 1), (1, 1)]);
     pool.fail_times(1, 5);
     let mut checked = Checked::new(pool.tables.clone(), pool.backend.endpoints()[3].row);
-    checked.set_failing(true);
+    checked.set_failing(true, pool.now);
     let (method, all) = standings(&pool.backend, &pool.tables, pool.now);
     assert_eq!(method, Some(Method::P2c));
     let states: Vec<State> = all.iter().map(|standing| standing.state).collect();

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::balance::shared::SharedTables;
 use crate::balance::{CheckResult, Checked, EndpointRow};
 use crate::check::{ActiveCheck, Streak, Verdict};
+use crate::runtime::clock;
 use crate::snapshot::Snapshot;
 
 /// Checks under way at one time: each holds a descriptor.
@@ -123,7 +124,8 @@ impl Watch {
         let Some(verdict) = self.streak.on_result(answer.is_ok(), &self.check) else {
             return;
         };
-        self.vote.set_failing(verdict == Verdict::Fails);
+        self.vote
+            .set_failing(verdict == Verdict::Fails, clock::now());
         match answer {
             Err(fault) => {
                 tracing::warn!("endpoint {address} of {backend} fails its checks: {fault}")
