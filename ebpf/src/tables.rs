@@ -122,6 +122,10 @@ pub static ENDPOINT_SCORE: Array<EndpointScore> = Array::with_max_entries(1, BPF
 #[map]
 pub static CONNECTION: LruHashMap<ConnectionKey, Connection> = LruHashMap::with_max_entries(1, 0);
 
+/// Where packets were to go that had no link address to go to: user space has the kernel ask for it.
+#[map]
+pub static UNRESOLVED: LruHashMap<Address, u32> = LruHashMap::with_max_entries(256, 0);
+
 /// Ports of ours that connections of L4 services get: outside of those the host gives to its own sockets. Set at load.
 #[unsafe(no_mangle)]
 static NAT_PORTS: Global<NatPorts> = Global::new(NatPorts {

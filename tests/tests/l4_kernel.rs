@@ -254,6 +254,30 @@ fn connections_and_datagrams_of_both_families_come_and_go_unharmed() -> Result<(
 }
 
 #[test]
+fn a_client_whose_link_address_is_forgotten_is_served_and_no_endpoint_blamed() -> Result<()> {
+    if !can_run(NEEDS) {
+        return Ok(());
+    }
+    let stage = stage(2, false)?;
+    for _ in 0..3 {
+        let address = stage.star.client.address().to_string();
+        let mut command = Command::new("ip");
+        command.args(["neigh", "flush", "to", &address]);
+        run_to_end(command, &stage.star.proxy.place())?;
+        let dropped = stage.packets("no_neighbour");
+        let (stream, _) = stage.connect()?;
+        assert!(exchange(&stream, 3000)?);
+        assert!(
+            stage.packets("no_neighbour") > dropped,
+            "nothing was missing"
+        );
+    }
+    let health = stage.weir.metrics()?.sum("weir_endpoint_health", &[]);
+    assert_eq!(health, Some(2.0), "of both endpoints together");
+    Ok(())
+}
+
+#[test]
 fn a_kill_and_a_start_break_no_connection() -> Result<()> {
     if !can_run(NEEDS) {
         return Ok(());

@@ -132,10 +132,15 @@ pub fn is_over(connection: &Connection) -> bool {
     connection.progress & Progress::CLOSED != 0
 }
 
+#[inline(always)]
+pub fn is_to_endpoint(connection: &Connection) -> bool {
+    connection.progress & Progress::TO_ENDPOINT != 0
+}
+
 /// Takes into account what TCP says of the connection. `was` is the element as it was found.
 #[inline(always)]
 pub fn follow(element: *mut Connection, was: &Connection, packet: &Packet) {
-    let is_to_endpoint = was.progress & Progress::TO_ENDPOINT != 0;
+    let is_to_endpoint = is_to_endpoint(was);
     let is_news = packet.flags & (FIN | RST) != 0
         || (packet.is_syn_ack() && was.progress & Progress::ACCEPTED == 0)
         || (packet.is_syn() && was.progress & Progress::UNANSWERED == 0);

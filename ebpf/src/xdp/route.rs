@@ -1,6 +1,7 @@
 //! The way a packet leaves: by the host's own routes and neighbours. What they say holds for a few milliseconds, on the
 //! CPU that asked: asking takes longer than everything else there is to do for a packet.
 
+use aya_ebpf::bindings::BPF_ANY;
 use aya_ebpf::helpers::generated::{bpf_fib_lookup, bpf_ktime_get_coarse_ns};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
@@ -10,6 +11,7 @@ use weir_common::{Address, Connection, Reason};
 use super::frame::{Family, LinkAddress};
 use super::packet::Packet;
 use super::scratch;
+use crate::tables::UNRESOLVED;
 
 pub struct Route {
     pub interface: u32,
@@ -162,7 +164,11 @@ fn ask(context: &XdpContext, way: Way, to: &Connection) -> Result<&'static Quest
     match answer as i64 {
         SUCCESS => Ok(question),
         FORWARDING_DISABLED => Err(Reason::NotForwarding),
-        NO_NEIGHBOUR => Err(Reason::NoNeighbour),
+        NO_NEIGHBOUR => {
+            // Full, it forgets who waited longest; they are noted again with their next packet.
+            let _ = UNRESOLVED.insert(&to.destination, &0, BPF_ANY as u64);
+            Err(Reason::NoNeighbour)
+        }
         TOO_LARGE => Err(Reason::TooLarge),
         _ => Err(Reason::NoRoute),
     }

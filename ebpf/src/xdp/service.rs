@@ -44,14 +44,16 @@ fn forward(context: &XdpContext, frame: Frame, packet: &Packet) -> Verdict {
     if packet.is_syn() && connection::is_over(to) {
         return open(context, frame, packet);
     }
-    let route = match Route::find(context, Way::of(packet), to) {
+    let route = Route::find(context, Way::of(packet), to);
+    // An answer is one also if it cannot go on to the client; what does not reach the endpoint tells nothing of it.
+    if packet.key.protocol == TCP && (route.is_ok() || !connection::is_to_endpoint(to)) {
+        connection::follow(element, to, packet);
+    }
+    let route = match route {
         Ok(route) => route,
         Err(reason) => return dropped(reason),
     };
     connection::touch(element, to);
-    if packet.key.protocol == TCP {
-        connection::follow(element, to, packet);
-    }
     send(context, frame, packet, to, &route, Reason::Forwarded)
 }
 

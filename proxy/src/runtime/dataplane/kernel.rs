@@ -10,7 +10,7 @@ use aya::{Ebpf, EbpfLoader};
 use aya_log::EbpfLogger;
 use log::Log;
 use weir_common::{
-    Cells, EndpointId, EndpointIdValue, EndpointWire, LISTENER_GROUPS, Reason, Table,
+    Address, Cells, EndpointId, EndpointIdValue, EndpointWire, LISTENER_GROUPS, Reason, Table,
 };
 
 use super::flows::FlowTable;
@@ -63,6 +63,8 @@ pub struct Kernel {
     /// Or why nobody can be listened for without a socket of that address.
     pub vips: Result<VipLookup, Unavailable>,
     pub services: Mutex<ServiceTables>,
+    /// Addresses whose next stop has to be asked for.
+    pub unresolved: HashTable<Address, u32>,
     pub sweep: Mutex<Sweep>,
     logger: Option<Mutex<EbpfLogger<&'static dyn Log>>>,
 }
@@ -187,6 +189,7 @@ impl Kernel {
                 hash_table(&mut ebpf, "SERVICE_ENDPOINT")?,
                 u32::try_from(service_rows(sizes.capacity)).unwrap_or(u32::MAX),
             )),
+            unresolved: hash_table(&mut ebpf, "UNRESOLVED")?,
             sweep: Mutex::new(Sweep::over(hash_table(&mut ebpf, "CONNECTION")?)),
             // Without its ring buffer the programs still count; there is only nothing to read.
             logger: EbpfLogger::init(&mut ebpf).ok().map(Mutex::new),

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use weir_common::{
-    Connection, ConnectionKey, DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue, EndpointWire,
-    Flow, FlowKey, ListenerGroup, Service, ServiceEndpoint, ServiceKey, Vip, VipKey,
+    Address, Connection, ConnectionKey, DenyKeyV4, DenyKeyV6, EndpointId, EndpointIdValue,
+    EndpointWire, Flow, FlowKey, ListenerGroup, Service, ServiceEndpoint, ServiceKey, Vip, VipKey,
 };
 
 /// What the kernel reads or writes: a key or value of a hash table, or what it tells of an object.
@@ -37,6 +37,8 @@ unsafe impl Plain for Vip {}
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}
+// SAFETY: integers without padding.
+unsafe impl Plain for Address {}
 // SAFETY: two integers that fill 8 bytes, as `weir_common` asserts.
 unsafe impl Plain for DenyKeyV4 {}
 // SAFETY: two addresses' words and integers that fill 56 bytes, as `weir_common` asserts.

@@ -101,6 +101,9 @@ impl KernelServices {
         self.look_at_all(&tables, &backends, now);
         self.say(said);
         self.resolve(&services);
+        if let Err(error) = dataplane.resolve_missing() {
+            tracing::debug!(%error, "which link addresses are missing cannot be read");
+        }
         if !self.is_to_publish(&services) {
             return;
         }

@@ -22,6 +22,8 @@ use clap::ValueEnum;
 
 use super::Dataplane;
 use super::kernel::Kernel;
+use super::keys;
+use super::neighbours::resolve;
 use crate::moment::Moment;
 use crate::snapshot::{DenyList, Transport};
 
@@ -143,6 +145,25 @@ impl Dataplane {
         let endpoints = services.iter().flat_map(|one| &one.endpoints);
         let ways: Vec<SocketAddr> = endpoints.map(|endpoint| endpoint.address).collect();
         self.xdp().serve(vips, ways, &mut kernel.programs());
+        Ok(())
+    }
+
+    /// Has the kernel ask for the link addresses that packets of L4 services had to go without: those of clients it has not
+    /// spoken to for long, mostly. To be called about as often as a client can wait.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn resolve_missing(&self) -> io::Result<()> {
+        let Ok(kernel) = &self.kernel else {
+            return Ok(());
+        };
+        for (address, _) in kernel.unresolved.all()? {
+            kernel.unresolved.remove(&address)?;
+            let address = SocketAddr::new(keys::ip(address), 0);
+            if let Err(error) = resolve(address) {
+                tracing::debug!(%address, %error, "a link address cannot be asked for");
+            }
+        }
         Ok(())
     }
 
