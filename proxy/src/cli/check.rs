@@ -15,7 +15,9 @@ use crate::runtime::reload::{Standpoint, count, load};
 /// Check a configuration: print every problem with file, line, column, key and remedy
 ///
 /// Ends with status 1 if there are errors. Without any it prints what would be served, and the defaults in effect.
+// Made up by clap, it would list whatever variables of the environment give values to.
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = "weir check [OPTIONS] <FILE|DIR>")]
 pub struct CheckOptions {
     /// File, or directory of .yaml, .yml and .json files
     #[arg(value_name = "FILE|DIR", required_unless_present = "config")]
