@@ -11,7 +11,8 @@ use rustix::net::{
 
 /// Descriptors that go with one message; the kernel takes no more than 253.
 pub const MOST_DESCRIPTORS: usize = 128;
-const LONGEST: usize = 4096;
+/// Enough for a number for each listener there can be descriptors for.
+const LONGEST: usize = 128 * 1024;
 
 pub struct Message {
     pub words: String,
@@ -19,7 +20,13 @@ pub struct Message {
 }
 
 /// At most [`MOST_DESCRIPTORS`] descriptors.
+///
+/// # Errors
+/// `InvalidInput` for what the other end would not take, and what the kernel says.
 pub fn send(to: BorrowedFd<'_>, words: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if words.len() > LONGEST {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -37,7 +44,7 @@ pub fn send(to: BorrowedFd<'_>, words: &str, descriptors: &[BorrowedFd<'_>]) -> 
 pub fn receive(from: BorrowedFd<'_>) -> io::Result<Message> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut bytes = [0; LONGEST];
+    let mut bytes = vec![0; LONGEST];
     let received = recvmsg(
         from,
         &mut [IoSliceMut::new(&mut bytes)],
@@ -107,6 +114,13 @@ mod tests {
             (second.words.as_str(), second.descriptors.len()),
             ("second", 0)
         );
+        let many = " 1".repeat(20_000);
+        send(one.as_fd(), &many, &[]).expect("a word for each listener");
+        let received = receive(other.as_fd()).expect("it was sent");
+        assert_eq!(received.words, many);
+        let error = send(one.as_fd(), &"1".repeat(LONGEST + 1), &[]).err();
+        let error = error.map(|error| error.kind());
+        assert_eq!(error, Some(io::ErrorKind::InvalidInput));
         drop(one);
         let gone = receive(other.as_fd()).err().map(|error| error.kind());
         assert_eq!(gone, Some(io::ErrorKind::UnexpectedEof));
