@@ -42,6 +42,8 @@ fn forward(context: &XdpContext, frame: Frame, packet: &Packet) -> Verdict {
     // has come, of which any value will do.
     let to = unsafe { &*element };
     if packet.is_syn() && connection::is_over(to) {
+        // Should the host get the new one, what is left of the old must not take its packets.
+        let _ = CONNECTION.remove(&packet.key);
         return open(context, frame, packet);
     }
     let route = Route::find(context, Way::of(packet), to);
